@@ -373,7 +373,7 @@ hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of d
 	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
 	set -x; \
 	$(CARGO) test --locked -p howdah-net -p howdah --lib --test many $$(programs howdah) -- $$rows $(also) strangers::; \
-	$(CARGO) test --locked -p howdah-store --lib $$(programs howdah-store) -- $$rows $(also) crew:: journal:: codec::; \
+	$(CARGO) test --locked -p howdah-session -p howdah-store --lib $$(programs howdah-store) -- $$rows $(also) crew:: journal:: codec:: manifest::; \
 	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows; \
 	$(CARGO) test --locked -p howdah-daemon --test hostile
 	$(call say,anybody at all)

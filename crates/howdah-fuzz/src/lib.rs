@@ -62,8 +62,8 @@ const fn slow(target: Target) -> Target {
 pub const TARGETS: &[Target] = &[
     target(
         "answers",
-        howdah_store::fuzzing::answers,
-        howdah_store::fuzzing::answers_samples,
+        howdah_session::fuzzing::answers,
+        howdah_session::fuzzing::answers_samples,
     ),
     slow(target(
         "authorized_keys",
@@ -80,8 +80,8 @@ pub const TARGETS: &[Target] = &[
     target("frames", frames, Vec::new),
     target(
         "gate",
-        howdah_store::fuzzing::gate,
-        howdah_store::fuzzing::gate_samples,
+        howdah_session::fuzzing::gate,
+        howdah_session::fuzzing::gate_samples,
     ),
     target("glob", glob, text::glob_samples),
     target(
@@ -104,8 +104,8 @@ pub const TARGETS: &[Target] = &[
     target("location", location, text::location_samples),
     target(
         "manifest",
-        howdah_store::fuzzing::manifest,
-        howdah_store::fuzzing::manifest_samples,
+        howdah_session::fuzzing::manifest,
+        howdah_session::fuzzing::manifest_samples,
     ),
     target(
         "message",

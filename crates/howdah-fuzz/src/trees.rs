@@ -4,7 +4,7 @@
 use crate::keys::scratch;
 use crate::structured;
 use arbitrary::Arbitrary;
-use howdah_store::fuzzing::{gate_samples, manifest_of_files};
+use howdah_session::fuzzing::{gate_samples, manifest_of_files};
 use howdah_store::{ReceiverEnds, StoreError, TreeOptions, TreeReceiver, TreeReport, TreeTarget};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

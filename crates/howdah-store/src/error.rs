@@ -1,6 +1,7 @@
 //! What can go wrong with a file, with its name and what to do about it.
 
 use crate::space::{self, Lack};
+use howdah_session::SessionError;
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::io;
@@ -299,6 +300,16 @@ impl StoreError {
     /// An error of our own making in the shape of an I/O error.
     pub(crate) fn other(path: &Path, operation: &'static str, reason: &'static str) -> Self {
         Self::from_io(path, operation, io::Error::other(reason))
+    }
+}
+
+impl From<SessionError> for StoreError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::BadPattern { pattern, reason } => Self::BadPattern { pattern, reason },
+            SessionError::BadOption { what } => Self::BadOption { what },
+            SessionError::BadTree { what } => Self::BadTree { what },
+        }
     }
 }
 

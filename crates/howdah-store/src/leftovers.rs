@@ -2,6 +2,7 @@
 
 use crate::stale::{self, InUse};
 use crate::{Root, StoreError};
+use howdah_session::reserved::is_unfinished;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::{OsStr, OsString};
@@ -82,7 +83,7 @@ impl Leftovers {
                 if name == b"." || name == b".." {
                     continue;
                 }
-                if stale::is_unfinished(name) {
+                if is_unfinished(name) {
                     found.push(OsString::from_vec(name.to_vec()));
                 } else if is_dir(&dir, name, entry.file_type()) && path.iter().count() < DEPTH {
                     waiting.push(path.join(OsStr::from_bytes(name)));

@@ -84,6 +84,7 @@ pub use batch::{Batch, Part};
 pub use durable::{Prepare, publish};
 pub use error::StoreError;
 pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
+pub use howdah_session::reserved::is_reserved;
 pub use identity::SourceIdentity;
 #[cfg(target_os = "linux")]
 pub use kept::keep_out_of;
@@ -99,7 +100,7 @@ pub use sink::{
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
 pub use sparse::MAX_HOLE_BYTES;
-pub use stale::{is_reserved, temp_name};
+pub use stale::temp_name;
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{

@@ -14,6 +14,7 @@
 use crate::descriptors::opened;
 use crate::durable::keeping_times;
 use crate::root::{irregular, retry};
+use howdah_session::reserved::{DIGITS, JOURNAL, PART, has_digits, is_part, is_unfinished};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -22,10 +23,6 @@ use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-const SUFFIX: &str = ".howdah-part";
-const JOURNAL_SUFFIX: &str = ".howdah-journal";
-/// Digits that tell one temporary file of a target from another.
-const RANDOM_DIGITS: usize = 16;
 /// Longest name of a file on any disk, in bytes (`NAME_MAX`).
 const MAX_NAME: usize = 255;
 /// Names of a directory that are looked at: a quarter of a second's work at most. In larger ones
@@ -33,7 +30,7 @@ const MAX_NAME: usize = 255;
 const MAX_NAMES: usize = 200_000;
 
 /// Bytes of an unfinished file's name besides what it has of its target's.
-const OVERHEAD: usize = 1 + 1 + RANDOM_DIGITS + JOURNAL_SUFFIX.len();
+const OVERHEAD: usize = 1 + 1 + DIGITS + JOURNAL.len();
 
 /// The name in `dir` of a part file that nobody will look for, cut so that it and its journal's fit.
 pub fn temp_name(dir: impl AsFd, name: &OsStr) -> OsString {
@@ -62,7 +59,7 @@ pub(crate) fn resume_name(dir: impl AsFd, name: &OsStr) -> OsString {
 
 fn with_digits(name: &OsStr, room: usize, digits: u64) -> OsString {
     let mut bytes = prefix(name, room);
-    bytes.extend_from_slice(format!("{digits:016x}{SUFFIX}").as_bytes());
+    bytes.extend_from_slice(format!("{digits:016x}{PART}").as_bytes());
     OsString::from_vec(bytes)
 }
 
@@ -112,10 +109,8 @@ pub(crate) fn name_max(dir: impl AsFd) -> usize {
 
 /// The name of a part file's journal.
 pub(crate) fn journal_name(part: &OsStr) -> Option<OsString> {
-    let stem = part.as_bytes().strip_suffix(SUFFIX.as_bytes())?;
-    Some(OsString::from_vec(
-        [stem, JOURNAL_SUFFIX.as_bytes()].concat(),
-    ))
+    let stem = part.as_bytes().strip_suffix(PART.as_bytes())?;
+    Some(OsString::from_vec([stem, JOURNAL.as_bytes()].concat()))
 }
 
 /// What stands in front of the digits.
@@ -137,14 +132,12 @@ pub(crate) fn target_in(candidate: &[u8]) -> Option<&[u8]> {
     if !is_unfinished(candidate) {
         return None;
     }
-    let suffix = if candidate.ends_with(SUFFIX.as_bytes()) {
-        SUFFIX
+    let suffix = if candidate.ends_with(PART.as_bytes()) {
+        PART
     } else {
-        JOURNAL_SUFFIX
+        JOURNAL
     };
-    let end = candidate
-        .len()
-        .checked_sub(suffix.len() + RANDOM_DIGITS + 1)?;
+    let end = candidate.len().checked_sub(suffix.len() + DIGITS + 1)?;
     candidate.get(1..end)
 }
 
@@ -164,9 +157,9 @@ pub(crate) fn in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
         .union(OFlags::NOFOLLOW)
         .union(OFlags::NOCTTY)
         .union(OFlags::CLOEXEC);
-    let stem = name.as_bytes().strip_suffix(JOURNAL_SUFFIX.as_bytes());
+    let stem = name.as_bytes().strip_suffix(JOURNAL.as_bytes());
     let part = match stem {
-        Some(stem) => OsString::from_vec([stem, SUFFIX.as_bytes()].concat()),
+        Some(stem) => OsString::from_vec([stem, PART.as_bytes()].concat()),
         None => name.to_owned(),
     };
     match rustix::fs::statat(dir, &part, AtFlags::SYMLINK_NOFOLLOW) {
@@ -188,19 +181,7 @@ pub(crate) fn in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
 
 /// Whether `candidate` is the name of a part file of a target whose names begin with `prefix`.
 fn is_temp_name(candidate: &[u8], prefix: &[u8]) -> bool {
-    has_digits(candidate, prefix, SUFFIX)
-}
-
-fn has_digits(candidate: &[u8], prefix: &[u8], suffix: &str) -> bool {
-    let digits = candidate
-        .strip_prefix(prefix)
-        .and_then(|rest| rest.strip_suffix(suffix.as_bytes()));
-    digits.is_some_and(|digits| {
-        digits.len() == RANDOM_DIGITS
-            && digits
-                .iter()
-                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-    })
+    has_digits(candidate, prefix, PART)
 }
 
 /// What a lock came to.
@@ -251,9 +232,9 @@ pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr, spared: Option<&OsStr>) 
         }
         if is_temp_name(bytes, &prefix) {
             removed += usize::from(remove_if_stale(dir, OsStr::from_bytes(bytes)));
-        } else if has_digits(bytes, &prefix, JOURNAL_SUFFIX) {
-            let stem = &bytes[..bytes.len() - JOURNAL_SUFFIX.len()];
-            let part = OsString::from_vec([stem, SUFFIX.as_bytes()].concat());
+        } else if has_digits(bytes, &prefix, JOURNAL) {
+            let stem = &bytes[..bytes.len() - JOURNAL.len()];
+            let part = OsString::from_vec([stem, PART.as_bytes()].concat());
             remove_orphan(dir, &part);
         }
     }
@@ -331,7 +312,7 @@ pub(crate) fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
     };
     let mut locks_are_seen = None;
     let names = entries.map_while(Result::ok).filter(|entry| {
-        is_any_temp_name(entry.file_name().to_bytes())
+        is_part(entry.file_name().to_bytes())
             && *locks_are_seen.get_or_insert_with(|| locks_are_seen_by_all(dir))
     });
     names
@@ -341,32 +322,6 @@ pub(crate) fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
             small(name) && remove_if_stale(dir, name)
         })
         .count()
-}
-
-/// Whether that is the name of an unfinished file of any target, or of its journal.
-pub(crate) fn is_unfinished(candidate: &[u8]) -> bool {
-    is_any(candidate, SUFFIX) || is_any(candidate, JOURNAL_SUFFIX)
-}
-
-/// Whether a copy keeps its own affairs under that name: an unfinished file, its journal, the sign of an unfinished tree.
-pub fn is_reserved(name: &OsStr) -> bool {
-    is_unfinished(name.as_bytes()) || name == crate::trees::SIGN
-}
-
-/// Whether that is the name of a temporary file of any target.
-fn is_any_temp_name(candidate: &[u8]) -> bool {
-    is_any(candidate, SUFFIX)
-}
-
-fn is_any(candidate: &[u8], suffix: &str) -> bool {
-    let end = suffix.len() + RANDOM_DIGITS + 1;
-    let at = candidate.len().checked_sub(end);
-    at.and_then(|at| candidate.get(..=at))
-        .is_some_and(|prefix| {
-            prefix.starts_with(b".")
-                && prefix.ends_with(b".")
-                && has_digits(candidate, prefix, suffix)
-        })
 }
 
 /// What was complete may have got its mode and owner, but not its name. Nobody goes on with one that has no journal.
@@ -477,7 +432,7 @@ mod tests {
             for temp in [temp_name(&dir, target), resume_name(&dir, target)] {
                 let prefix = |name| prefix(name, room);
                 assert!(is_temp_name(temp.as_bytes(), &prefix(target)), "{temp:?}");
-                assert!(is_any_temp_name(temp.as_bytes()));
+                assert!(is_part(temp.as_bytes()));
                 assert!(!is_temp_name(temp.as_bytes(), &prefix(OsStr::new("b"))));
                 let journal = journal_name(&temp).unwrap();
                 assert!(journal.len() <= MAX_NAME);
@@ -490,7 +445,7 @@ mod tests {
             assert_ne!(temp_name(&dir, target), temp_name(&dir, target));
             assert_eq!(resume_name(&dir, target), resume_name(&dir, target));
         }
-        assert!(is_any_temp_name(short_temp_name().as_bytes()));
+        assert!(is_part(short_temp_name().as_bytes()));
         let prefix = prefix(OsStr::new("a"), 200);
         for other in [
             ".a.howdah-part",
@@ -504,7 +459,7 @@ mod tests {
         ] {
             assert!(!is_temp_name(other.as_bytes(), &prefix), "{other}");
             assert_eq!(
-                is_any_temp_name(other.as_bytes()),
+                is_part(other.as_bytes()),
                 other.starts_with(".a.b."),
                 "{other}"
             );

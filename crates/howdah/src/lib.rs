@@ -68,7 +68,6 @@ mod listed;
 mod location;
 mod manifest;
 mod mover;
-mod path_bytes;
 mod paths;
 mod range;
 mod reach;
@@ -96,6 +95,7 @@ pub use howdah_audit::{AuditFile, Level};
 pub use howdah_core::{ByteRange, Rate, Span};
 pub use howdah_proto::Share;
 pub use howdah_recording::{DecodeError, Facts, Held, Interval, Recording, Slow, Verdict};
+pub use howdah_session::PathBytes;
 #[cfg(target_os = "linux")]
 pub use howdah_store::keep_out_of;
 pub use howdah_store::{
@@ -109,7 +109,6 @@ pub use listed::Reread;
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
 pub use manifest::{Manifest, ManifestHash, Sums, check_manifest};
 pub use mover::{Client, Comparison, Place, Transfer};
-pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
 pub use range::{SourceFile, fetch_range, file_version, file_versions, publish};
 pub use reach::Transport;

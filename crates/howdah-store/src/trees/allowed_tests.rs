@@ -1,9 +1,8 @@
 //! H6: who may not set owners and special bits does not, however he asks.
 
-use super::allowed::Metadata;
-use super::entry::Meta;
 use super::meta::Keeper;
-use super::options::TreeOptions;
+use howdah_session::entry::Meta;
+use howdah_session::{Metadata, TreeOptions};
 use rustix::fs::Mode;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,20 +1,19 @@
 //! What is replaced or deleted, kept in the directory for backups.
 
-use super::allowed::Metadata;
 use super::delete::open_below;
-use super::entry::Stamp;
 use super::existing::open_plain_at;
 use super::meta::{self, Keeper};
-use super::options::TreeOptions;
 use super::queue::lock;
 use super::receive::Shared;
 use super::report::Trouble;
+use super::stamps::modified;
 use super::walk::kind;
 use crate::descriptors::opened;
 use crate::durable::{rename_file, sync_dir};
 use crate::identity::Identity;
 use crate::root::retry;
 use crate::{StoreError, sparse, stale, unwritable};
+use howdah_session::{Metadata, TreeOptions};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -61,7 +60,7 @@ impl Shared {
         // Later runs put more into it.
         let mode = Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
         let _ = rustix::fs::fchmod(&kept, mode & Mode::from_raw_mode(0o777));
-        let _ = meta::set_time(&kept, Stamp::modified(stat));
+        let _ = meta::set_time(&kept, modified(stat));
         Ok(())
     }
 
@@ -69,7 +68,7 @@ impl Shared {
     fn backup_of(&self, backup: &str, above: &Path) -> Result<OwnedFd, Errno> {
         let top = lock(&self.top).clone();
         let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
-        let backup = super::tree_source::plain(Path::new(backup));
+        let backup = howdah_session::naming::plain(Path::new(backup));
         // What an earlier run kept below it under a name that is to be a directory makes room, and stays. The place
         // itself is the user's.
         let parts = backup.iter().map(|part| (part, false));
@@ -236,7 +235,7 @@ impl Shared {
         let top = lock(&self.top).clone();
         let mut at = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
         sync_dir(&at)?;
-        let backup = super::tree_source::plain(Path::new(backup));
+        let backup = howdah_session::naming::plain(Path::new(backup));
         for part in backup.iter().chain(above) {
             at = open_below(&at, part)?;
             sync_dir(&at)?;

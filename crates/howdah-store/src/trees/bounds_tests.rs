@@ -1,10 +1,10 @@
 //! What is kept of a tree while it moves does not grow with it.
 
 use super::codec::ManifestWriter;
-use super::entry::{Entry, Meta};
 use super::tests::{contents, look, recursive};
 use super::*;
 use crate::StoreError;
+use howdah_session::entry::{Entry, Meta};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

@@ -5,11 +5,12 @@
 //! is asked: a file without a name gets the time and says what it has then.
 
 use super::delete::open_below;
-use super::entry::Stamp;
 use super::queue::lock;
+use super::stamps::modified;
 use crate::descriptors::opened;
 use crate::durable::{keeping_times, times_of};
 use crate::stale::{self, temp_name};
+use howdah_session::entry::Stamp;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, Uid};
 use rustix::io::Errno;
@@ -51,7 +52,7 @@ impl Clock {
     pub(crate) fn held(&self, dir: impl AsFd, wanted: Stamp) -> Option<Stamp> {
         self.asked(dir, |probe| {
             super::meta::set_time(probe, wanted).ok()?;
-            Some(Stamp::modified(&rustix::fs::fstat(probe).ok()?))
+            Some(modified(&rustix::fs::fstat(probe).ok()?))
         })
     }
 

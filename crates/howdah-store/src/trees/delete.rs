@@ -1,15 +1,13 @@
 //! Deletes what the source does not have, after everything else is in place.
 
 use super::backup::{self, Keep};
-use super::entry::bounds;
 use super::existing::open_writable;
-use super::filter::Filter;
 use super::inside::number;
-use super::names::{Names, PART_BYTES, Part};
+use super::names::{PART_BYTES, Part};
 use super::noted::{Noted, Seen, Spool, Unfinished};
 use super::queue::lock;
 use super::receive::Shared;
-use super::report::{Trouble, add, quoted};
+use super::report::{Trouble, add};
 use super::spellings::Spellings;
 use super::target::TargetDir;
 use super::walk::{kind, read_names};
@@ -17,6 +15,10 @@ use crate::descriptors::opened;
 use crate::root::retry;
 use crate::stale::{self, InUse};
 use crate::{StoreError, unwritable};
+use howdah_session::Filter;
+use howdah_session::entry::bounds;
+use howdah_session::names::Names;
+use howdah_session::naming::quoted;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -116,7 +118,7 @@ impl Inventory {
                 match names.find(name) {
                     Some(index) => seen[index] = true,
                     // Nothing is to go.
-                    None if names.len() == 0 => {}
+                    None if names.is_empty() => {}
                     None => unlisted.push(name),
                 }
                 for index in left.iter().filter_map(|name| names.find(name)) {
@@ -166,7 +168,7 @@ impl Inventory {
                         extra.push(name);
                     }
                 }
-                if extra.len() == 0 {
+                if extra.is_empty() {
                     return Ok(None);
                 }
                 Gone::Held {
@@ -531,7 +533,9 @@ impl Deleter<'_> {
 
     fn is_backup(&self, path: &Path) -> bool {
         let backup = self.shared.options.backup_dir.as_ref();
-        backup.is_some_and(|backup| path.starts_with(super::tree_source::plain(Path::new(backup))))
+        backup.is_some_and(|backup| {
+            path.starts_with(howdah_session::naming::plain(Path::new(backup)))
+        })
     }
 }
 

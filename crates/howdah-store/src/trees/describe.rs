@@ -12,23 +12,23 @@
 //!
 //! The streams are those of a copy. No content leaves: a pack has a BLAKE3 of each range of the files in it.
 
-use super::allowed::Metadata;
-use super::codec::{Answer, ManifestWriter, expect_version, put_version, read_answer, refused};
+use super::codec::{ManifestWriter, expect_version, put_version, read_answer, refused};
 use super::crew::{self, Crew, FirstError};
-use super::filter::Filter;
-use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
 use super::queue::{Budget, Queue};
-use super::report::{Book, TreeReport, Trouble, add};
+use super::report::{Book, Trouble, add};
 use super::send::{PACK_END, PACK_MISSING, PACK_RANGE, SenderEnds};
 use super::sum::FilesSum;
-use super::tree_source::{leads_nowhere, plain};
+use super::tree_source::leads_nowhere;
 use super::walk::{Offered, Top, Walker, kind};
 use super::{TreeProgress, WAITING_FILES, ranges};
 use crate::device::{Aligned, DeviceReader};
 use crate::identity::Identity;
 use crate::source::is_generated;
 use crate::{Root, StoreError, Wake};
+use howdah_session::Answer;
+use howdah_session::naming::plain;
+use howdah_session::{Filter, Metadata, TreeOptions, TreeReport};
 use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsString;
 use std::io::{self, Write as _};

@@ -1,6 +1,5 @@
 //! Directories and files at the receiver's place: made, found, kept, synced.
 
-use super::entry::Meta;
 use super::meta;
 use super::receive::Shared;
 use super::report::Trouble;
@@ -10,6 +9,7 @@ use crate::descriptors::opened;
 use crate::root::retry;
 use crate::unwritable::takes_names;
 use crate::{StoreError, durable};
+use howdah_session::entry::Meta;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;

@@ -1,10 +1,10 @@
 //! A destination that lies in what is copied, and a source that lies in the destination: both are known by device and
 //! inode where one running system has both sides.
 
-use super::entry::{DirId, bounds};
 use super::walk::read_names;
 use crate::Root;
 use crate::descriptors::opened;
+use howdah_session::entry::{DirId, bounds};
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -25,21 +25,19 @@ fn this_system() -> Option<u64> {
     })
 }
 
-impl DirId {
-    /// Of an open directory, if it can be told.
-    pub(crate) fn of(dir: impl AsFd) -> Option<Self> {
-        let (device, inode) = number(&rustix::fs::fstat(dir).ok()?);
-        Some(Self {
-            system: this_system()?,
-            device,
-            inode,
-        })
-    }
+/// Which one an open directory is, if it can be told.
+pub(crate) fn id_of(dir: impl AsFd) -> Option<DirId> {
+    let (device, inode) = number(&rustix::fs::fstat(dir).ok()?);
+    Some(DirId {
+        system: this_system()?,
+        device,
+        inode,
+    })
+}
 
-    /// Device and inode, if it is a directory of this system.
-    pub(crate) fn here(self) -> Option<(u64, u64)> {
-        (this_system() == Some(self.system)).then_some((self.device, self.inode))
-    }
+/// Device and inode, if it is a directory of this system.
+pub(crate) fn here(id: DirId) -> Option<(u64, u64)> {
+    (this_system() == Some(id.system)).then_some((id.device, id.inode))
 }
 
 /// Device and inode.
@@ -154,7 +152,7 @@ mod tests {
         fs::create_dir(dir.path().join("else")).unwrap();
         let id = |path: &str| {
             let fd = fs::File::open(dir.path().join(path)).unwrap();
-            DirId::of(&fd).and_then(DirId::here).unwrap()
+            id_of(&fd).and_then(here).unwrap()
         };
         let root = Root::open(dir.path().join("src/a")).unwrap();
         let way = |at: &str, from: &str| {

@@ -358,7 +358,7 @@ fn t11_empty_directories_are_kept_where_that_was_asked_for() {
 /// As with rsync: an empty source is one that holds nothing, not one of which nothing takes part.
 #[test]
 fn t29_a_source_of_which_all_is_left_out_is_not_empty() {
-    use super::rules::Rule;
+    use howdah_session::Rule;
     for dry_run in [true, false] {
         let pair = Pair::new(&["a.tmp", "b.tmp"], &["c.tmp", "d/e"]);
         let options = TreeOptions {

@@ -1,19 +1,20 @@
 //! Symbolic links and further names at the place where a tree is put.
 
 use super::backup::Keep;
-use super::change::{Act, Reasons};
-use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
 use super::meta::{self, Keeper, NotKept};
 use super::place::First;
 use super::receive::Shared;
 use super::report::{Book, Trouble, add};
+use super::stamps::modified;
 use super::target::{DirState, TargetDir};
 use super::walk::kind;
 use crate::durable::rename_file;
 use crate::same::same_file;
 use crate::stale::temp_name;
 use crate::{StoreError, unwritable};
+use howdah_session::entry::Meta;
+use howdah_session::{Act, Reasons};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -302,7 +303,7 @@ fn rename_or_remove(dir: &OwnedFd, temp: &OsStr, name: &OsStr, replace: bool) ->
 fn is_copy(there: &Stat, source: &Stat) -> bool {
     kind(there) == FileType::RegularFile
         && there.st_size == source.st_size
-        && Stamp::modified(there).is_same_moment(Stamp::modified(source))
+        && modified(there).is_same_moment(modified(source))
 }
 
 /// Copies a file that is there, durably, to a name that nobody has.
@@ -320,7 +321,7 @@ fn copy_within(
     let copied = std::io::copy(&mut read, &mut write).and_then(|_| {
         // What a file system without links does not keep either is no loss.
         let _ = rustix::fs::fchmod(&write, Mode::from_raw_mode(source.st_mode));
-        let _ = meta::set_time(&write, Stamp::modified(source));
+        let _ = meta::set_time(&write, modified(source));
         write.sync_all()
     });
     copied.map_err(|e| {

@@ -5,18 +5,16 @@ mod attributes;
 
 pub(crate) use attributes::{LeftOut, xattrs};
 
-use super::allowed::Metadata;
-use super::change::Reasons;
 use super::clock::Clock;
-use super::entry::{Meta, Stamp, Xattrs, bounds};
-use super::modes::ModeChanges;
-use super::options::TreeOptions;
+use super::stamps::{modified, timespec};
 use crate::StoreError;
 use crate::accounts;
 use crate::durable::umask;
 use crate::rights::{self, Tag};
 use crate::root::retry;
 use attributes::is_portable;
+use howdah_session::entry::{Meta, Stamp, Xattrs, bounds};
+use howdah_session::{Metadata, ModeChanges, Reasons, TreeOptions};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -41,7 +39,7 @@ pub(crate) type NotKept = (&'static str, Errno);
 pub(crate) fn of_stat(stat: &Stat, archive: bool) -> Meta {
     Meta {
         mode: stat.st_mode as u32 & 0o7777,
-        mtime: Stamp::modified(stat),
+        mtime: modified(stat),
         owner: archive.then_some((stat.st_uid, stat.st_gid)),
         xattrs: Vec::new(),
     }
@@ -356,8 +354,8 @@ impl Keeper {
         let same_mode = mode.is_none_or(|mode| {
             stat.st_mode as u32 & 0o7777 == mode || !self.clock.keeps_rights(at).0
         });
-        let same_time = self.allowed == Metadata::None
-            || self.clock.is_same(at, Stamp::modified(stat), meta.mtime);
+        let same_time =
+            self.allowed == Metadata::None || self.clock.is_same(at, modified(stat), meta.mtime);
         let other_owner = self.would_change_owner(stat, meta) && self.clock.keeps_rights(at).1;
         let reasons = Reasons::default()
             .and(Reasons::TIME, !same_time)
@@ -402,8 +400,8 @@ impl Keeper {
 
     /// The same of a symbolic link, which has no attributes.
     pub(crate) fn link_differs(&self, dir: &OwnedFd, stat: &Stat, meta: &Meta) -> Reasons {
-        let same_time = self.allowed == Metadata::None
-            || self.clock.is_same(dir, Stamp::modified(stat), meta.mtime);
+        let same_time =
+            self.allowed == Metadata::None || self.clock.is_same(dir, modified(stat), meta.mtime);
         Reasons::default().and(Reasons::TIME, !same_time).and(
             Reasons::OWNER,
             self.would_change_owner(stat, meta) && self.clock.keeps_rights(dir).1,
@@ -443,7 +441,7 @@ impl Keeper {
         }
         if self.allowed >= Metadata::Times {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
-            let is = || rustix::fs::statat(dir, name, flags).map(|stat| Stamp::modified(&stat));
+            let is = || rustix::fs::statat(dir, name, flags).map(|stat| modified(&stat));
             let before = is().ok();
             // Not every disk has times of links.
             let set = rustix::fs::utimensat(dir, name, &times(meta.mtime), flags);
@@ -626,7 +624,7 @@ impl Keeper {
         if self.allowed == Metadata::None {
             return None;
         }
-        let is = || rustix::fs::fstat(&fd).map(|stat| Stamp::modified(&stat));
+        let is = || rustix::fs::fstat(&fd).map(|stat| modified(&stat));
         let before = is().ok();
         match set_time(&fd, mtime) {
             Err(e) => Some(("time", e)),
@@ -703,7 +701,7 @@ pub(crate) fn times(mtime: Stamp) -> Timestamps {
             // Left out, FUSE file systems of libfuse 2 would leave both alone and say nothing.
             tv_nsec: rustix::fs::UTIME_NOW as _,
         },
-        last_modification: mtime.to_timespec(),
+        last_modification: timespec(mtime),
     }
 }
 

@@ -3,10 +3,8 @@
 //! The threads in here know nothing of a network: [`TreeSender`] and [`TreeReceiver`] have ends of byte
 //! streams, which the engine carries. docs/trees.md says what is in them and why.
 
-mod allowed;
 mod backup;
 mod buffers;
-mod change;
 mod clock;
 mod codec;
 mod commit;
@@ -15,26 +13,16 @@ mod crew;
 mod delete;
 mod describe;
 mod disks;
-mod entry;
 mod existing;
-mod filter;
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
-mod gate;
 mod hashing;
 mod ignores;
 mod inside;
 mod linked;
 mod links;
-mod matcher;
-mod memory;
 mod meta;
-mod modes;
 mod moved;
 mod names;
 mod noted;
-mod options;
-mod paths;
 mod pipe;
 mod place;
 mod placed;
@@ -42,10 +30,10 @@ mod queue;
 mod ranges;
 mod receive;
 mod report;
-mod rules;
 mod send;
 mod small;
 mod spellings;
+mod stamps;
 mod sum;
 mod target;
 mod tree_source;
@@ -89,26 +77,22 @@ mod tests;
 #[cfg(test)]
 mod torn_tests;
 
-pub use allowed::Metadata;
-pub use change::{Act, Change, Reasons};
 pub use compare::{
     ComparisonState, Difference, EntryKind, Listed, Listing, Next, OwnerSeen, Tally,
     TreeComparison, TreeListing, What, comparison_ends,
 };
 pub use describe::{TreeDescriber, TreeSubject};
-pub use memory::Memory;
-pub use modes::{BadModes, ModeChanges};
-pub use options::TreeOptions;
-pub use paths::{PathList, PathListBuilder, PathWalk};
+pub use howdah_session::{
+    Act, BadModes, Change, LINK_DESTS, Memory, Metadata, ModeChanges, PathList, PathListBuilder,
+    PathWalk, Reasons, Rule, RuleList, RuleRef, TreeOptions, TreeReport,
+};
 pub use pipe::{Spout, Tap, pipe};
 pub use placed::PlacedFile;
 pub use receive::{LargeOpening, LargeTarget, ReceiverEnds, TreeReceiver};
-pub use report::{NOTES, TreeReport};
-pub use rules::{Rule, RuleList, RuleRef};
+pub use report::NOTES;
 pub use send::{LargeFile, SenderEnds, TreeSender};
 pub use target::{TreeTarget, is_directory};
 pub use tree_source::TreeSource;
-pub(crate) use unfinished::NAME as SIGN;
 pub use unfinished::{is_begun, origin_of};
 
 /// Files up to this size travel in packs, larger ones as objects of their own, in bytes. A pack is one
@@ -124,8 +108,6 @@ const WAITING_FILES: usize = 16_384;
 const UNSETTLED: u64 = 24_576;
 /// Large files that the receiver waits for.
 const WAITING_LARGE: u64 = 4096;
-/// Directories that equal files may be linked from (`--link-dest`), as many as rsync takes.
-pub const LINK_DESTS: usize = 20;
 /// What a dry run would do that whoever listens has not taken yet.
 const CHANGES_WAITING: usize = 16_384;
 /// A file's bytes go into a pack in parts of this size.

@@ -1,117 +1,17 @@
-//! Lists of names.
+//! Names of directories, read in parts.
 
-use super::unfinished;
 use super::walk::kind;
 use crate::descriptors::had;
+use howdah_session::names::Names;
+use howdah_session::reserved;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 
 /// Names of one directory that are held at a time, with what is kept of each: a larger one is read several times.
 pub(crate) const PART_BYTES: usize = if cfg!(test) { 16 << 10 } else { 4 << 20 };
-
-/// Many names in little memory, sorted.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    bytes: Vec<u8>,
-    /// Where each begins, in the 16 bits below its class, and in the lowest 16 its length: there may be millions.
-    order: Vec<u64>,
-}
-
-impl Names {
-    pub(crate) fn push(&mut self, name: &[u8]) {
-        self.push_as(name, 0);
-    }
-
-    /// A name, and a number for whoever reads it.
-    pub(crate) fn push_as(&mut self, name: &[u8], class: u8) {
-        let name = &name[..name.len().min(usize::from(u16::MAX))];
-        let at = (self.bytes.len() as u64) << 24;
-        self.order
-            .push(at | u64::from(class) << 16 | name.len() as u64);
-        self.bytes.extend_from_slice(name);
-    }
-
-    pub(crate) fn sort(&mut self) {
-        let bytes = &self.bytes;
-        self.order
-            .sort_unstable_by(|&a, &b| slice(bytes, a).cmp(slice(bytes, b)));
-    }
-
-    /// Of all names.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Bytes of memory that they take.
-    pub(crate) fn weight(&self) -> usize {
-        self.bytes.len() + size_of::<u64>() * self.order.len()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Where that name stands in a sorted list.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
-        let by_name = |&at: &u64| slice(&self.bytes, at).cmp(name);
-        self.order.binary_search_by(by_name).ok()
-    }
-
-    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
-        self.order.get(index).map(|&at| slice(&self.bytes, at))
-    }
-
-    pub(crate) fn class(&self, index: usize) -> u8 {
-        self.order.get(index).map_or(0, |&at| (at >> 16) as u8)
-    }
-
-    /// Keeps only those that stand in that range, and gives back what the others took.
-    pub(crate) fn keep(&mut self, range: Range<usize>) {
-        self.order.truncate(range.end);
-        self.order.drain(..range.start.min(self.order.len()));
-        self.compact();
-        self.bytes.shrink_to_fit();
-        self.order.shrink_to_fit();
-        self.sort();
-    }
-
-    /// Keeps the first ones, until what they take is at most so much, but at least one. The last that stays.
-    fn keep_first(&mut self, weight: usize) -> Option<&[u8]> {
-        while self.weight() > weight && self.len() > 1 {
-            let keep = (self.len() * 3 / 4).max(1);
-            let bytes = &self.bytes;
-            let by_name = |&a: &u64, &b: &u64| slice(bytes, a).cmp(slice(bytes, b));
-            self.order.select_nth_unstable_by(keep - 1, by_name);
-            self.order.truncate(keep);
-            self.compact();
-        }
-        let names = self.order.iter().map(|&at| slice(&self.bytes, at));
-        names.max()
-    }
-
-    /// Moves the names that are left together, without further memory.
-    fn compact(&mut self) {
-        // By where they begin.
-        self.order.sort_unstable();
-        let mut end = 0;
-        for at in &mut self.order {
-            let (start, len) = ((*at >> 24) as usize, (*at & 0xffff) as usize);
-            self.bytes.copy_within(start..start + len, end);
-            *at = (end as u64) << 24 | *at & 0xff_ffff;
-            end += len;
-        }
-        self.bytes.truncate(end);
-    }
-}
-
-fn slice(bytes: &[u8], at: u64) -> &[u8] {
-    let (start, len) = ((at >> 24) as usize, (at & 0xffff) as usize);
-    bytes.get(start..start + len).unwrap_or_default()
-}
 
 /// Names of a directory in order, as many as are held at a time.
 #[derive(Debug, Default)]
@@ -156,10 +56,7 @@ impl Part {
         part.error = read.err();
         part.names.sort();
         // The same one twice: it was renamed meanwhile.
-        let bytes = &part.names.bytes;
-        part.names
-            .order
-            .dedup_by(|a, b| slice(bytes, *a) == slice(bytes, *b));
+        part.names.dedup();
         part
     }
 
@@ -196,7 +93,7 @@ fn each_entry(fd: impl AsFd, mut each: impl FnMut(&[u8], FileType)) -> Result<()
     for entry in had(|| Dir::read_from(&fd))? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." && name != unfinished::NAME.as_bytes() {
+        if name != b"." && name != b".." && name != reserved::SIGN.as_bytes() {
             each(name, entry.file_type());
         }
     }
@@ -218,19 +115,6 @@ fn known(fd: impl AsFd, name: &[u8], told: FileType) -> Option<FileType> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_sorted_and_found() {
-        let mut names = Names::default();
-        let longest = [b'n'; 255];
-        for name in [&b"b"[..], b"", &longest, b"a"] {
-            names.push(name);
-        }
-        names.sort();
-        let all: Vec<_> = (0..names.len()).filter_map(|i| names.get(i)).collect();
-        assert_eq!(all, [&b""[..], b"a", b"b", &longest]);
-        assert_eq!((names.find(b"b"), names.find(b"c")), (Some(2), None));
-    }
 
     #[test]
     fn t34_a_directory_is_read_in_parts_of_any_size() {
@@ -272,21 +156,5 @@ mod tests {
             (name == all[7].as_bytes()).then_some(0)
         });
         assert_eq!((without.names.len(), without.next()), (1, None));
-    }
-
-    #[test]
-    fn what_is_kept_of_names_is_in_order_and_moved_together() {
-        let mut names = Names::default();
-        for name in [&b"d"[..], b"bb", b"a", b"ccc", b"e"] {
-            names.push_as(name, name.len() as u8);
-        }
-        names.sort();
-        names.keep(1..4);
-        let all: Vec<_> = (0..3).filter_map(|i| names.get(i)).collect();
-        assert_eq!(all, [&b"bb"[..], b"ccc", b"d"]);
-        assert_eq!([0, 1, 2].map(|i| names.class(i)), [2, 3, 1]);
-        assert_eq!((names.len(), names.bytes()), (3, 6));
-        names.keep(0..0);
-        assert_eq!((names.len(), names.weight()), (0, 0));
     }
 }

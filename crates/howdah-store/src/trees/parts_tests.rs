@@ -91,7 +91,7 @@ fn t34_what_a_copy_can_go_on_with_stays_among_many_names() {
     let unfinished = || {
         let entries = fs::read_dir(&dir).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name());
-        names.filter(|name| crate::stale::is_reserved(name)).count()
+        names.filter(|name| crate::is_reserved(name)).count()
     };
     assert_eq!(unfinished(), 2);
     let dry = TreeOptions {

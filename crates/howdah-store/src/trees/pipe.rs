@@ -18,7 +18,7 @@ pub fn pipe() -> (Tap, Spout) {
     };
     let spout = Spout {
         receiver,
-        waiting: VecDeque::new(),
+        queued: VecDeque::new(),
         chunk: Vec::new(),
         at: 0,
     };
@@ -110,7 +110,7 @@ impl Drop for Tap {
 #[derive(Debug)]
 pub struct Spout {
     receiver: Receiver<Vec<u8>>,
-    waiting: VecDeque<Vec<u8>>,
+    queued: VecDeque<Vec<u8>>,
     chunk: Vec<u8>,
     at: usize,
 }
@@ -118,12 +118,12 @@ pub struct Spout {
 impl Spout {
     /// Whether there is something to read, or the end, without waiting.
     pub(crate) fn is_ready(&mut self) -> bool {
-        if self.at < self.chunk.len() || !self.waiting.is_empty() {
+        if self.at < self.chunk.len() || !self.queued.is_empty() {
             return true;
         }
         match self.receiver.try_recv() {
             Ok(chunk) => {
-                self.waiting.push_back(chunk);
+                self.queued.push_back(chunk);
                 true
             }
             Err(TryRecvError::Empty) => false,
@@ -134,17 +134,42 @@ impl Spout {
     /// Waits for more; `false` at the end.
     fn refill(&mut self) -> bool {
         while self.at >= self.chunk.len() {
-            let next = self
-                .waiting
-                .pop_front()
-                .or_else(|| self.receiver.recv().ok());
-            let Some(chunk) = next else {
+            let Some(chunk) = self.next_chunk() else {
                 return false;
             };
             self.chunk = chunk;
             self.at = 0;
         }
         true
+    }
+
+    /// What has come and was not read, without waiting.
+    pub(crate) fn waiting(&self) -> &[u8] {
+        self.chunk.get(self.at..).unwrap_or_default()
+    }
+
+    /// So much of [that](Self::waiting) has been read.
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
+    /// Waits for more behind what was not read; `false` at the end.
+    pub(crate) fn more(&mut self) -> bool {
+        if self.at >= self.chunk.len() {
+            return self.refill();
+        }
+        let Some(next) = self.next_chunk() else {
+            return false;
+        };
+        self.chunk.drain(..self.at);
+        self.at = 0;
+        self.chunk.extend_from_slice(&next);
+        true
+    }
+
+    fn next_chunk(&mut self) -> Option<Vec<u8>> {
+        let first = self.queued.pop_front();
+        first.or_else(|| self.receiver.recv().ok())
     }
 
     /// One byte; `UnexpectedEof` at the end.

@@ -1,11 +1,11 @@
 //! Files that are in place, for whoever wants to hear of each.
 
 use super::moved::Leaver;
-use super::options::TreeOptions;
 use super::queue::lock;
 use super::sum::FilesSum;
 use super::target::Wanted;
 use crate::Wake;
+use howdah_session::TreeOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! Senders that bring more than they may, in every way but the plain one (H9), or other files than they told (H1).
 
 use super::codec::put_varint;
-use super::entry::{Entry, Meta, Stamp};
 use super::send::{PACK_END, PACK_FILE, PACK_NEWER};
 use super::sync_tests::{file, receive_at};
 use super::tests::{contents, recursive};
 use super::*;
 use crate::{Quota, StoreError};
+use howdah_session::entry::{Entry, Meta, Stamp};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;

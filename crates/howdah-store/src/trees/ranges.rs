@@ -19,7 +19,7 @@ pub(crate) fn count(size: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trees::entry::bounds;
+    use howdah_session::entry::bounds;
 
     #[test]
     fn ranges_are_a_mebibyte_until_they_would_be_too_many() {

@@ -9,23 +9,18 @@
 //! ```
 
 use super::buffers::Buffers;
-use super::change::Change;
 use super::codec::{AnswerWriter, ManifestReader, expect_version, get_varint, refused};
 use super::commit::{Batch, Committer};
 use super::crew::{self, Crew, FirstError};
 use super::delete::Dirlink;
 use super::disks::{Disks, SyncWay};
-use super::entry::Stamp;
 use super::existing::sync_dir_at;
-use super::filter::Filter;
-use super::gate::Gate;
 use super::meta::Keeper;
-use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
 use super::place::{Placer, check_past};
 use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
-use super::report::{Book, TreeReport, Trouble, add, get, quoted};
+use super::report::{Book, Trouble, add, get};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
 use super::target::{Finished, TargetDir, TreeTarget, Wanted};
 use super::unfinished;
@@ -35,6 +30,9 @@ use crate::Limits;
 use crate::same::same_bytes;
 use crate::{Quota, RoomWait, Root, Sink, SourceIdentity, StoreError, Wake};
 use howdah_core::RangeSet;
+use howdah_session::entry::Stamp;
+use howdah_session::naming::quoted;
+use howdah_session::{Change, Filter, Gate, TreeOptions, TreeReport};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::io::Read as _;

@@ -1,10 +1,10 @@
 //! Nobody gets more of a copy than its source, or what it replaces, allowed.
 
-use super::entry::{Entry, Meta};
 use super::sync_tests::Pair;
 use super::tests::recursive;
 use super::*;
 use crate::rights::{self, AclEntry, Tag};
+use howdah_session::entry::{Entry, Meta};
 use rustix::fs::{AtFlags, Timespec, Timestamps, XattrFlags};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};

@@ -14,18 +14,13 @@
 //! the number of files.
 
 use super::buffers::Buffers;
-use super::change::Change;
-use super::codec::{
-    Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
-};
+use super::codec::{ManifestWriter, expect_version, put_varint, put_version, read_answer, refused};
 use super::crew::{self, Crew, FirstError};
-use super::filter::Filter;
 use super::moved::{Leaver, Leaving, MovedLinks};
-use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
 use super::placed::{PlacedFile, Sent, SentFiles};
 use super::queue::{Budget, Queue, lock};
-use super::report::{Book, TreeReport, Trouble, add, get};
+use super::report::{Book, Trouble, add, get};
 use super::small::{Content, read_small};
 use super::sum::FilesSum;
 use super::tree_source::TreeSource;
@@ -33,6 +28,8 @@ use super::walk::{Offered, Walker};
 use super::{LARGE_OPEN, Memory, PACKED_MAX, TreeProgress, WAITING_FILES};
 use crate::source::SourceSpec;
 use crate::{Source, StoreError, Wake};
+use howdah_session::Answer;
+use howdah_session::{Change, Filter, TreeOptions, TreeReport};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,11 +2,12 @@
 
 use super::PACKED_MAX;
 use super::buffers::Buffers;
-use super::entry::Stamp;
 use super::placed::Sent;
+use super::stamps::modified;
 use super::walk::{Offered, kind};
 use crate::StoreError;
 use crate::identity::Identity;
+use howdah_session::entry::Stamp;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ pub(super) fn read_small(
             buffers.put(bytes);
             continue;
         }
-        let now = Stamp::modified(&stat);
+        let now = modified(&stat);
         let content = Content {
             hash: *blake3::hash(&bytes).as_bytes(),
             bytes,

@@ -1,8 +1,8 @@
 //! Disks on which several spellings are one name: letters in either case, accents composed or not, names cut
 //! short. What the disk takes for a name that is kept does not go, however it is spelt.
 
-use super::names::Names;
 use super::walk::read_names;
+use howdah_session::names::Names;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
@@ -28,7 +28,7 @@ impl Spellings {
     /// Asks the disk for each of those names, which its list did not have before.
     pub(crate) fn of(dir: &OwnedFd, unlisted: &Names) -> Result<Self, Errno> {
         let mut spellings = Self::default();
-        if unlisted.len() == 0 {
+        if unlisted.is_empty() {
             return Ok(spellings);
         }
         let mut listed = Names::default();

@@ -1,11 +1,11 @@
 //! Mirrors: filters, deletions, backups, metadata, and peers and neighbours that mean harm.
 
 use super::codec::{ManifestWriter, put_varint};
-use super::entry::{Entry, Meta};
-use super::rules::{Rule, RuleList};
 use super::tests::{contents, look, recursive, tree_of};
 use super::*;
 use crate::StoreError;
+use howdah_session::entry::{Entry, Meta};
+use howdah_session::{Rule, RuleList};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};

@@ -1,14 +1,13 @@
 //! Where a tree goes, and its directories on the way.
 
-use super::allowed::Metadata;
 use super::disks::SyncWay;
-use super::entry::Meta;
-use super::gate::Asked;
 use super::queue::lock;
-use super::tree_source::plain;
 use super::unfinished;
 use crate::identity::Identity;
 use crate::{Quota, RoomWait, Root, StoreError, unwritable};
+use howdah_session::entry::Meta;
+use howdah_session::naming::plain;
+use howdah_session::{Asked, Metadata};
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use std::ffi::OsString;

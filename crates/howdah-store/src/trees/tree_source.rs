@@ -3,6 +3,7 @@
 use super::Metadata;
 use super::walk::{Top, kind};
 use crate::{Root, StoreError};
+use howdah_session::naming::plain;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -220,22 +221,4 @@ impl TreeSource {
 /// Whether it is what following a link to nothing, or in a circle, gives.
 pub(crate) fn leads_nowhere(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::LOOP)
-}
-
-/// A path without the slashes and dots at its end that people write.
-pub(crate) fn plain(path: &Path) -> PathBuf {
-    let mut bytes = path.as_os_str().as_bytes();
-    while let Some(rest) = bytes
-        .strip_suffix(b"/")
-        .or_else(|| bytes.strip_suffix(b"/."))
-    {
-        bytes = rest;
-    }
-    while let Some(rest) = bytes.strip_prefix(b"./") {
-        bytes = rest;
-    }
-    if bytes == b"." {
-        bytes = b"";
-    }
-    PathBuf::from(OsStr::from_bytes(bytes))
 }

@@ -2,17 +2,15 @@
 //!
 //! `cp -r dir new` makes `new` if it is not there and copies to `new/dir` if it is. Without a sign the same command, given
 //! again after an interruption, would begin anew one directory further down. The sign tells whose it is: another source goes below
-//! that directory, as always.
+//! that directory, as always. It is a file that holds the digits of the [source](super::TreeOptions::origin), or nothing.
 
 use crate::descriptors::opened;
 use crate::durable::times_of;
+use howdah_session::reserved::SIGN;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-
-/// The sign: a file that holds the digits of the [source](super::TreeOptions::origin), or nothing. Trees are copied without it.
-pub(crate) const NAME: &str = ".howdah-unfinished";
 
 /// Digits of a source in a sign.
 const DIGITS: usize = 16;
@@ -33,7 +31,7 @@ pub fn origin_of<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> u64 {
 pub(crate) fn mark(dir: impl AsFd, origin: Option<u64>) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    let made = opened(|| rustix::fs::openat(&dir, NAME, flags, mode));
+    let made = opened(|| rustix::fs::openat(&dir, SIGN, flags, mode));
     if let (Ok(fd), Some(origin)) = (made, origin) {
         let _ = std::fs::File::from(fd).write_all(digits(origin).as_bytes());
     }
@@ -58,7 +56,7 @@ pub(crate) fn is_marked_by(dir: impl AsFd, origin: Option<u64>) -> bool {
 fn read(dir: impl AsFd) -> Option<String> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let fd = opened(|| rustix::fs::openat(&dir, NAME, flags, Mode::empty())).ok()?;
+    let fd = opened(|| rustix::fs::openat(&dir, SIGN, flags, Mode::empty())).ok()?;
     let stat = rustix::fs::fstat(&fd).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
@@ -83,7 +81,7 @@ pub fn is_begun(path: &Path) -> bool {
 /// Takes the sign away.
 pub(crate) fn unmark(dir: impl AsFd) {
     if is_marked(&dir) {
-        let _ = rustix::fs::unlinkat(&dir, NAME, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&dir, SIGN, AtFlags::empty());
     }
 }
 
@@ -135,8 +133,8 @@ mod tests {
 
         copy(&from, &to);
         assert!(!to.join("data").exists());
-        assert!(!to.join(NAME).exists() && !to.join("sub").join(NAME).exists());
-        fs::remove_file(from.join("sub").join(NAME)).unwrap();
+        assert!(!to.join(SIGN).exists() && !to.join("sub").join(SIGN).exists());
+        fs::remove_file(from.join("sub").join(SIGN)).unwrap();
         let times = |dir: &Path| fs::metadata(dir).unwrap().modified().unwrap();
         assert_eq!(times(&to), times(&from));
         assert_eq!(fs::read(to.join("sub/b")).unwrap(), b"two");
@@ -153,7 +151,7 @@ mod tests {
         fs::create_dir(&from).unwrap();
         copy(&from, &to);
         assert!(fs::read_dir(&to).unwrap().next().is_none());
-        fs::write(to.join(NAME), "not ours").unwrap();
+        fs::write(to.join(SIGN), "not ours").unwrap();
         assert!(!is_marked(fs::File::open(&to).unwrap()), "ours is empty");
     }
 
@@ -191,10 +189,10 @@ mod tests {
         begin(1);
         copy(&other, 2);
         assert!(to.join("other/b").exists() && !to.join("b").exists());
-        assert!(to.join(NAME).exists(), "still not finished");
+        assert!(to.join(SIGN).exists(), "still not finished");
         copy(&from, 1);
         assert!(to.join("a").exists() && !to.join("data").exists());
-        assert!(!to.join(NAME).exists());
+        assert!(!to.join(SIGN).exists());
 
         // A mirror into it finishes it, too.
         begin(1);
@@ -205,7 +203,7 @@ mod tests {
             ..of(3)
         };
         transfer(source, TreeTarget::local(&to).unwrap(), &options).unwrap();
-        assert!(to.join("a").exists() && !to.join(NAME).exists());
+        assert!(to.join("a").exists() && !to.join(SIGN).exists());
         copy(&from, 1);
         assert!(
             to.join("data/a").exists(),

@@ -3,23 +3,22 @@
 //! It keeps the names of the directories on its way down, and of what it has told the inodes of which further
 //! names may come.
 
-use super::allowed::Metadata;
 use super::codec::ManifestWriter;
-use super::entry::{DirId, Entry, Meta, Other, Stamp, bounds};
-use super::filter::Filter;
 use super::hashing::Hashers;
 use super::ignores::Ignores;
 use super::linked::{Linked, OneOf};
 use super::meta::{self, LeftOut};
 use super::moved::MovedLinks;
 pub(crate) use super::names::read_names;
-use super::options::TreeOptions;
 use super::placed::SentFiles;
 use super::queue::Queue;
-use super::report::{Book, Trouble, add, quoted};
+use super::report::{Book, Trouble, add};
 use crate::identity::Identity;
-use crate::stale::is_unfinished;
 use crate::{Root, StoreError};
+use howdah_session::entry::{Entry, Meta, Other, Stamp, bounds};
+use howdah_session::naming::quoted;
+use howdah_session::reserved::is_unfinished;
+use howdah_session::{Filter, Metadata, TreeOptions};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::collections::{HashMap, HashSet, VecDeque, hash_map};
@@ -385,7 +384,7 @@ impl<'a> Walker<'a> {
 
     /// Tells which directory it is that comes next.
     fn place(&mut self, fd: &OwnedFd) -> Result<(), Gone> {
-        match DirId::of(fd).filter(|_| !self.compares) {
+        match super::inside::id_of(fd).filter(|_| !self.compares) {
             Some(id) => self.put(Entry::Place { id }),
             None => Ok(()),
         }

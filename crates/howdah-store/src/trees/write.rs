@@ -132,11 +132,11 @@ fn is_gone(file: &OwnedFd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::allowed::Metadata;
     use super::*;
     use crate::trees::TreeOptions;
-    use crate::trees::entry::Meta;
     use crate::trees::target::{DirState, Finished};
+    use howdah_session::Metadata;
+    use howdah_session::entry::Meta;
     use std::path::PathBuf;
 
     /// A busy host lets a writer stand still behind its last file; the directory is finished all the same.

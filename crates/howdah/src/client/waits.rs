@@ -3,11 +3,11 @@
 use super::{Client, Step, Task};
 use crate::session::chore::Finding;
 use crate::session::message::{SideReport, shown};
-use crate::session::waits::Wait;
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
+use howdah_session::Wait;
 use howdah_store::MATCHES_MAX;
 
 impl Client<'_> {

@@ -19,8 +19,6 @@ pub(crate) mod selection;
 pub(crate) mod sending;
 pub(crate) mod streams;
 pub(crate) mod tree;
-pub(crate) mod waits;
-mod window;
 
 use crate::{Error, ErrorKind};
 use howdah_proto::error::{CloseCode, ConnectionError};

@@ -1,11 +1,11 @@
 //! The half of a transfer that receives and writes.
 
-use super::window::Window;
 use crate::{Error, ErrorKind};
 use howdah_core::{RangeSet, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_proto::codec::SinkState;
+use howdah_session::Window;
 use howdah_store::{Batch, Limits, Part, Sink};
 
 /// Room that must be left for accepting data: one receive buffer and its copy.

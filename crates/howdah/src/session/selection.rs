@@ -175,7 +175,7 @@ pub(crate) fn check<'a>(
     });
     within(named.saturating_add(rules).saturating_add(listed))?;
     // Before anything is sent, and not by whoever is asked.
-    options.check().map_err(|e| from_store(&e))
+    options.check().map_err(|e| from_store(&e.into()))
 }
 
 /// What tells the rules of a request from all others, except that a rule which names something by its whole path may

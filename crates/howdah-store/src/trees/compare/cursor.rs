@@ -5,9 +5,9 @@ use super::difference::OwnerSeen;
 use crate::StoreError;
 use crate::rights::{self, AclEntry, Tag};
 use crate::trees::codec::{AnswerWriter, ManifestReader, refused};
-use crate::trees::entry::{Entry, Meta, Xattrs, bounds};
 use crate::trees::meta;
 use crate::trees::pipe::{Spout, Tap};
+use howdah_session::entry::{Entry, Meta, Xattrs, bounds};
 use std::collections::HashMap;
 
 pub(super) struct Cursor {

@@ -1,6 +1,6 @@
 //! What a comparison finds.
 
-use crate::trees::entry::{Entry, Other};
+use howdah_session::entry::{Entry, Other};
 use serde::Serialize;
 
 /// One thing in which the two sides differ. The first side is A, the second B.

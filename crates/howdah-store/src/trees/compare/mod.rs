@@ -28,13 +28,12 @@ pub use listing::{Listed, Listing, TreeListing};
 
 use self::cursor::Cursor;
 use super::crew::{self, Crew, FirstError};
-use super::filter::Filter;
-use super::options::TreeOptions;
 use super::pipe::pipe;
 use super::queue::{Queue, lock};
 use super::receive::ReceiverEnds;
 use super::send::SenderEnds;
 use crate::{StoreError, Wake};
+use howdah_session::{Filter, TreeOptions};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

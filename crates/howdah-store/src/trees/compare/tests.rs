@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::trees::codec::{ManifestWriter, put_version};
-use crate::trees::entry::{Entry, Meta, Other};
 use crate::trees::pipe::{Spout, Tap};
 use crate::trees::send::{PACK_END, PACK_MISSING, PACK_RANGE};
 use crate::{Root, Rule, TreeDescriber, TreeReport, TreeSubject};
+use howdah_session::entry::{Entry, Meta, Other};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

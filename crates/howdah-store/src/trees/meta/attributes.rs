@@ -1,6 +1,6 @@
 //! Extended attributes as they are read.
 
-use super::super::entry::{Xattrs, bounds};
+use howdah_session::entry::{Xattrs, bounds};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -1,12 +1,12 @@
 //! A destination that lies in the source is left out of the copy, which would never end otherwise.
 
-use super::super::entry::{DirId, bounds};
-use super::super::inside::{Above, Way};
+use super::super::inside::{Above, Way, here};
 use super::super::queue::lock;
 use super::super::report::Trouble;
 use super::super::target::{DirState, TargetDir};
 use super::Placer;
 use crate::StoreError;
+use howdah_session::entry::{DirId, bounds};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 impl Placer<'_> {
     /// Which directory of the sender's system comes next.
     pub(super) fn note_place(&mut self, id: DirId) {
-        self.place = id.here();
+        self.place = here(id);
         // In a move all directories are told, and those in what was named go with it.
         let is_named = !self.shared.options.remove_source || self.levels.len() < 2;
         if self.shared.options.mirror && is_named {

@@ -1,9 +1,7 @@
 //! Directories: where the top goes, made, entered, left.
 
-use super::super::change::{Act, Reasons};
 use super::super::codec::refused;
 use super::super::delete::open_below;
-use super::super::entry::{Entry, Meta};
 use super::super::existing::{make_dir, open_up, open_writable, until_room};
 use super::super::meta;
 use super::super::report::{Trouble, add};
@@ -14,6 +12,8 @@ use super::twins::Twins;
 use super::{Level, Placer};
 use crate::stale;
 use crate::{Root, StoreError, unwritable};
+use howdah_session::entry::{Entry, Meta};
+use howdah_session::{Act, Reasons};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;

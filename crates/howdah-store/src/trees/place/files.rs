@@ -1,13 +1,12 @@
 //! Files: what is there, whether they are wanted, and the answer.
 
 use super::super::backup::Keep;
-use super::super::change::{Act, Reasons};
 use super::super::disks::SyncWay;
-use super::super::entry::{Meta, Stamp};
 use super::super::existing::{open_plain_at, refresh};
 use super::super::hashing::{Hashers, Pending};
 use super::super::queue::lock;
 use super::super::report::{Trouble, add};
+use super::super::stamps::modified;
 use super::super::target::{DirState, TargetDir, Wanted};
 use super::super::walk::kind;
 use super::super::{PACKED_MAX, meta};
@@ -17,6 +16,8 @@ use crate::StoreError;
 use crate::identity::Identity;
 use crate::stale;
 use crate::unwritable::takes_names;
+use howdah_session::entry::{Meta, Stamp};
+use howdah_session::{Act, Reasons};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -328,10 +329,7 @@ impl Placer<'_> {
             }
         }
         let same_size = stat.st_size as u64 == found.size;
-        let same_time = shared
-            .keeper
-            .clock
-            .is_same(fd, Stamp::modified(&stat), meta.mtime);
+        let same_time = shared.keeper.clock.is_same(fd, modified(&stat), meta.mtime);
         Ok(match found.hash {
             Some(expected) if same_size => Decision::Hash {
                 pending: self.hash(fd, found),
@@ -474,7 +472,7 @@ impl Placer<'_> {
 
 /// Whether what is there was modified after that time, as far as the disk keeps times.
 pub(super) fn is_newer(there: &Stat, mtime: Stamp) -> bool {
-    let ours = Stamp::modified(there);
+    let ours = modified(there);
     ours > mtime && !ours.is_same_moment(mtime)
 }
 

@@ -1,6 +1,5 @@
 //! Directories that the destination is to lie in, and that are not there (`--mkpath`).
 
-use super::super::change::{Act, Reasons};
 use super::super::disks::SyncWay;
 use super::super::existing::until_room;
 use super::super::target::{DirState, TargetDir};
@@ -8,6 +7,7 @@ use super::Placer;
 use crate::root::retry;
 use crate::unwritable::takes_names;
 use crate::{StoreError, durable};
+use howdah_session::{Act, Reasons};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::OsStr;

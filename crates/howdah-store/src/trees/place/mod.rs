@@ -12,13 +12,9 @@ mod twins;
 mod way;
 
 use super::backup::Keep;
-use super::change::{Act, Change, Reasons};
 use super::codec::{AnswerWriter, ManifestReader, refused};
 use super::delete::{Deleter, Extra, Extras, Inventory};
-use super::entry::{Entry, Meta, Stamp};
 use super::existing::until_room;
-use super::filter::Filter;
-use super::gate::Gate;
 use super::hashing::Hashers;
 use super::inside::{Above, Way, number};
 use super::links::{LinkLater, is_link_to, link_later, note_no_symlink, put_symlink, why_symlink};
@@ -27,12 +23,16 @@ use super::noted::Spool;
 use super::placed::LINK_NUMBERS;
 use super::receive::Shared;
 use super::report::{Trouble, add};
+use super::stamps::modified;
 use super::target::{DirState, TargetDir};
 use super::walk::kind;
 use crate::StoreError;
 use files::Found;
 use firsts::Firsts;
 pub(super) use firsts::{First, nameless};
+use howdah_session::entry::{Entry, Meta};
+use howdah_session::{Act, Change, Reasons};
+use howdah_session::{Filter, Gate};
 pub(super) use past::check as check_past;
 use past::{Past, PastHere};
 use rustix::fd::OwnedFd;
@@ -519,7 +519,7 @@ impl<'a> Placer<'a> {
             let twin = self.at_first(first);
             twin.is_some_and(|twin| {
                 let is_same = number(&twin) == number(&there);
-                !is_same && files::is_newer(&there, Stamp::modified(&twin))
+                !is_same && files::is_newer(&there, modified(&twin))
             })
         };
         options.ignore_existing

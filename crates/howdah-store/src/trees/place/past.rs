@@ -4,13 +4,11 @@
 //! What is linked is never written to: whatever changes a file makes a new one in its place, and so does what would set
 //! its attributes ([`Placer::keep`]).
 
-use super::super::change::{Act, Reasons};
 use super::super::commit::give_name;
 use super::super::disks::SyncWay;
-use super::super::entry::Stamp;
 use super::super::existing::open_plain_at;
-use super::super::options::TreeOptions;
-use super::super::report::{Trouble, add, quoted};
+use super::super::report::{Trouble, add};
+use super::super::stamps::modified;
 use super::super::target::{DirState, TreeTarget};
 use super::super::walk::kind;
 use super::super::write::create;
@@ -21,6 +19,9 @@ use crate::durable::sync_dir;
 use crate::identity::Identity;
 use crate::stale::temp_name;
 use crate::{Root, StoreError};
+use howdah_session::TreeOptions;
+use howdah_session::naming::quoted;
+use howdah_session::{Act, Reasons};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -250,11 +251,7 @@ impl Placer<'_> {
         if kind(&stat) != FileType::RegularFile || stat.st_size as u64 != found.size {
             return None;
         }
-        let same_time = || {
-            keeper
-                .clock
-                .is_same(dir, Stamp::modified(&stat), meta.mtime)
-        };
+        let same_time = || keeper.clock.is_same(dir, modified(&stat), meta.mtime);
         let is_quick = found.hash.is_none() && !shared.options.size_only;
         if is_quick && !same_time() {
             return None;
@@ -405,7 +402,7 @@ fn is_still(dir: &OwnedFd, name: &OsStr, like: &Like) -> bool {
         let then = &like.stat;
         super::number(&now) == super::number(then)
             && now.st_size == then.st_size
-            && Stamp::modified(&now) == Stamp::modified(then)
+            && modified(&now) == modified(then)
             && (now.st_mode, now.st_uid, now.st_gid) == (then.st_mode, then.st_uid, then.st_gid)
     })
 }

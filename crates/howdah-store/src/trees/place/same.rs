@@ -1,12 +1,13 @@
 //! A move onto itself: what is told is already what has its name here, by another way to the same directory. As the
 //! destination has it, its source would go, and with it the only one.
 
-use super::super::entry::Stamp;
 use super::super::inside::{number, number_of};
 use super::super::report::Trouble;
+use super::super::stamps::modified;
 use super::super::target::TargetDir;
 use super::Placer;
 use crate::StoreError;
+use howdah_session::entry::Stamp;
 use rustix::fs::{AtFlags, Stat};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -66,7 +67,7 @@ impl Placer<'_> {
     ) -> Result<bool, StoreError> {
         // What was named may have been a link to it.
         self.is_source(told, |there| {
-            there.st_size as u64 == size && Stamp::modified(there) == mtime
+            there.st_size as u64 == size && modified(there) == mtime
         })
     }
 

@@ -1,12 +1,13 @@
 //! Two names of the source that the disk takes for one: the second would replace the first, unsaid.
 
-use super::super::report::{Trouble, quoted};
+use super::super::report::Trouble;
 use super::super::spellings::fold;
 use super::super::target::{DirState, TargetDir};
 use super::super::walk::read_names;
 use super::Placer;
 use crate::descriptors::opened;
 use crate::stale::temp_name;
+use howdah_session::naming::quoted;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::collections::HashMap;

@@ -1,7 +1,6 @@
 //! What is of another kind than what comes, and has its name.
 
 use super::super::backup::{self, Keep};
-use super::super::change::{self, Reasons};
 use super::super::delete::{Act, Depth, open_below};
 use super::super::links::LinkLater;
 use super::super::report::{Trouble, add};
@@ -10,6 +9,7 @@ use super::super::walk::{kind, read_names};
 use super::Placer;
 use crate::root::{irregular, retry};
 use crate::unwritable;
+use howdah_session::Reasons;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -141,7 +141,7 @@ impl Placer<'_> {
                 if gone != path {
                     // An error here comes again with the next answer.
                     let gone = gone.to_path_buf();
-                    let _ = self.tell_below(change::Act::Delete, Reasons::KIND, gone);
+                    let _ = self.tell_below(howdah_session::Act::Delete, Reasons::KIND, gone);
                 }
             });
             return Ok(());

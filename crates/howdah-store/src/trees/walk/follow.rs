@@ -1,11 +1,11 @@
 //! Links that are found on the way and followed (`-L`).
 
-use super::super::entry::Entry;
 use super::super::inside::number;
 use super::super::report::Trouble;
 use super::list::Class;
 use super::{Frame, Gone, SourceDir, Top, Walker, is_unfinished, kind};
 use crate::{Root, StoreError};
+use howdah_session::entry::Entry;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,5 @@
 //! What is in one directory: its names, a part at a time, and what each of them is to the walk.
 
-use super::super::entry::{Entry, Other, bounds};
 use super::super::ignores::Ignores;
 use super::super::inside;
 use super::super::names::{PART_BYTES, Part};
@@ -8,7 +7,8 @@ use super::super::report::{Trouble, add};
 use super::subdirs::Subdirs;
 use super::{Frame, Gone, PATIENCE, SourceDir, TOO_LONG, Walker};
 use crate::StoreError;
-use crate::stale::is_unfinished;
+use howdah_session::entry::{Entry, Other, bounds};
+use howdah_session::reserved::is_unfinished;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;

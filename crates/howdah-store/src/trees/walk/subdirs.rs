@@ -1,8 +1,9 @@
 //! The directories in a directory on the way down, which wait until everything else in it has been told.
 
-use super::super::names::{Names, PART_BYTES};
+use super::super::names::PART_BYTES;
 use super::{Class, Frame, Walker};
 use crate::StoreError;
+use howdah_session::names::Names;
 use std::ffi::OsStr;
 
 /// Names that are held of all directories on the way down; the others are read again when it is their turn.

@@ -1,13 +1,13 @@
 //! What is told goes into the manifest in its order, behind the hashes that it waits for.
 
 use super::super::PACKED_MAX;
-use super::super::entry::{Entry, Meta, bounds};
 use super::super::hashing::{Hashers, Pending};
 use super::super::meta;
 use super::super::placed::SentFiles;
 use super::super::queue::lock;
 use super::{Gone, Offered, PATIENCE, SourceDir, Walker, kind};
 use crate::{StoreError, unwritable};
+use howdah_session::entry::{Entry, Meta, bounds};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 use std::ffi::OsStr;

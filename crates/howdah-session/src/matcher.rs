@@ -3,8 +3,8 @@
 //! Patterns without wildcards are what long lists have: they are sorted, and a path is looked up. The others are compiled, many
 //! together.
 
-use super::rules::RuleList;
-use crate::StoreError;
+use crate::SessionError;
+use crate::rules::RuleList;
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -75,7 +75,7 @@ impl<'a> Parsed<'a> {
 }
 
 impl Matcher {
-    pub(super) fn new(rules: &RuleList) -> Result<Self, StoreError> {
+    pub(super) fn new(rules: &RuleList) -> Result<Self, SessionError> {
         let (mut anchored, mut floating) = (Sorted::default(), Sorted::default());
         let mut compiler = Compiler::default();
         for (number, rule) in (0..).zip(rules.iter()) {
@@ -105,7 +105,7 @@ impl Matcher {
     }
 
     /// An error if one of the rules is none, or they are too many; sorts and compiles nothing.
-    pub(super) fn check(rules: &RuleList) -> Result<(), StoreError> {
+    pub(super) fn check(rules: &RuleList) -> Result<(), SessionError> {
         let mut compiler = Compiler::default();
         for rule in rules.iter() {
             let parsed = Parsed::new(rule.pattern);
@@ -155,8 +155,8 @@ fn earlier(one: Option<u32>, other: Option<u32>) -> Option<u32> {
     one.into_iter().chain(other).min()
 }
 
-fn refused(pattern: &str, reason: impl Into<String>) -> StoreError {
-    StoreError::BadPattern {
+fn refused(pattern: &str, reason: impl Into<String>) -> SessionError {
+    SessionError::BadPattern {
         pattern: pattern.to_owned(),
         reason: reason.into(),
     }
@@ -209,7 +209,7 @@ struct Compiler {
 
 impl Compiler {
     /// The globs that a pattern stands for; counts them.
-    fn parse(&mut self, pattern: &str, parsed: &Parsed<'_>) -> Result<Vec<Glob>, StoreError> {
+    fn parse(&mut self, pattern: &str, parsed: &Parsed<'_>) -> Result<Vec<Glob>, SessionError> {
         let glob = if parsed.anchored {
             parsed.body.to_string()
         } else {
@@ -223,7 +223,7 @@ impl Compiler {
                  any take little, and there may be hundreds of thousands: write names where they will do, or copy in parts",
                 WILD_BYTES_MAX >> 10
             );
-            return Err(StoreError::BadOption { what });
+            return Err(SessionError::BadOption { what });
         }
         let build = |glob: &String| {
             GlobBuilder::new(glob)
@@ -235,7 +235,7 @@ impl Compiler {
         globs.iter().map(build).collect()
     }
 
-    fn add(&mut self, pattern: &str, parsed: &Parsed<'_>, number: u32) -> Result<(), StoreError> {
+    fn add(&mut self, pattern: &str, parsed: &Parsed<'_>, number: u32) -> Result<(), SessionError> {
         let before = self.all_bytes;
         let globs = self.parse(pattern, parsed)?;
         let is_full = self.open.len() + globs.len() > TOGETHER || self.open_bytes > TOGETHER_BYTES;
@@ -250,7 +250,7 @@ impl Compiler {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), StoreError> {
+    fn close(&mut self) -> Result<(), SessionError> {
         let first = self.open.first().map(|glob| glob.glob().to_owned());
         let mut set = GlobSetBuilder::new();
         for glob in self.open.drain(..) {
@@ -267,7 +267,7 @@ impl Compiler {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Wild>, StoreError> {
+    fn finish(mut self) -> Result<Vec<Wild>, SessionError> {
         if !self.open.is_empty() {
             self.close()?;
         }
@@ -333,8 +333,8 @@ fn spelt_out(pattern: &str) -> Result<Vec<String>, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::Rule;
     use super::*;
+    use crate::rules::Rule;
     use proptest::prelude::*;
 
     /// As simple as can be: each rule by itself, one after the other.

@@ -1,20 +1,19 @@
 //! Which names take part.
 
-use super::entry::bounds;
-use super::matcher::Matcher;
-use super::options::TreeOptions;
-use super::paths::PathList;
-use super::rules::RuleList;
-use crate::StoreError;
+use crate::SessionError;
+use crate::entry::bounds;
+use crate::matcher::Matcher;
+use crate::options::TreeOptions;
+use crate::paths::PathList;
+use crate::rules::RuleList;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The rules of a copy, compiled.
 #[derive(Debug)]
-pub(crate) struct Filter {
+pub struct Filter {
     rules: RuleList,
     matcher: Matcher,
     /// Which of them have decided about a name.
@@ -26,8 +25,8 @@ pub(crate) struct Filter {
 #[derive(Debug)]
 struct Listed {
     paths: PathList,
-    /// Which of them were found, a bit each.
-    found: Mutex<Vec<u64>>,
+    /// Which of them were found, a bit each. Whoever drives this may ask from several threads.
+    found: Vec<AtomicU64>,
 }
 
 /// Which word of them, and which bit of it.
@@ -37,15 +36,32 @@ fn bit(index: usize) -> (usize, u64) {
 
 impl Listed {
     fn new(paths: &PathList) -> Self {
-        let mut found = vec![0; paths.len().div_ceil(64)];
-        // The top itself is always there; it is the first.
-        if let (Some((0, top)), Some(found)) = (paths.at_or_after(b""), found.first_mut()) {
-            *found = u64::from(top.is_empty());
-        }
-        Self {
+        let words = paths.len().div_ceil(64);
+        let listed = Self {
             paths: paths.clone(),
-            found: Mutex::new(found),
+            found: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        };
+        // The top itself is always there; it is the first.
+        if paths
+            .at_or_after(b"")
+            .is_some_and(|(_, top)| top.is_empty())
+        {
+            listed.mark(0);
         }
+        listed
+    }
+
+    fn mark(&self, index: usize) {
+        let (word, bit) = bit(index);
+        if let Some(found) = self.found.get(word) {
+            found.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn is_marked(&self, index: usize) -> bool {
+        let (word, bit) = bit(index);
+        let found = self.found.get(word);
+        found.is_some_and(|found| found.load(Ordering::Relaxed) & bit != 0)
     }
 
     /// Whether a path is one of them, lies in one, or, of a directory, on the way to one.
@@ -53,8 +69,7 @@ impl Listed {
         let bytes = path.as_os_str().as_bytes();
         let next = self.paths.at_or_after(bytes);
         if let Some((index, _)) = next.filter(|(_, next)| next == bytes) {
-            let (word, bit) = bit(index);
-            super::queue::lock(&self.found)[word] |= bit;
+            self.mark(index);
             return true;
         }
         if is_dir {
@@ -73,18 +88,13 @@ impl Listed {
     /// What is there of that path and below it is left out for another reason, or told of already.
     fn pass_over(&self, path: &Path) {
         let bytes = path.as_os_str().as_bytes();
-        let mut found = super::queue::lock(&self.found);
-        let mut mark = |index| {
-            let (word, bit) = bit(index);
-            found[word] |= bit;
-        };
         if let Some((index, _)) = self.paths.at_or_after(bytes).filter(|(_, at)| at == bytes) {
-            mark(index);
+            self.mark(index);
         }
         let within = [bytes, b"/"].concat();
         let mut next = self.paths.at_or_after(&within);
         while let Some((index, mut at)) = next.filter(|(_, at)| at.starts_with(&within)) {
-            mark(index);
+            self.mark(index);
             at.push(0);
             next = self.paths.at_or_after(&at);
         }
@@ -92,7 +102,12 @@ impl Listed {
 }
 
 impl Filter {
-    pub(crate) fn new(options: &TreeOptions) -> Result<Self, StoreError> {
+    /// What those options say.
+    ///
+    /// # Errors
+    ///
+    /// A rule that makes no sense, or too many of a kind that takes much.
+    pub fn new(options: &TreeOptions) -> Result<Self, SessionError> {
         Ok(Self {
             matcher: Matcher::new(&options.rules)?,
             used: options
@@ -106,12 +121,12 @@ impl Filter {
     }
 
     /// Whether everything takes part.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.listed.is_none()
     }
 
     /// Whether a path below the top takes part.
-    pub(crate) fn admits(&self, path: &Path, is_dir: bool) -> bool {
+    pub fn admits(&self, path: &Path, is_dir: bool) -> bool {
         let matching = self.matcher.first(&self.rules, path, is_dir);
         if let Some(used) = matching.and_then(|number| self.used.get(number))
             && !used.load(Ordering::Relaxed)
@@ -128,14 +143,14 @@ impl Filter {
     }
 
     /// Something is there, and is left out with all that is in it: what of it is listed is not missing.
-    pub(crate) fn pass_over(&self, path: &Path) {
+    pub fn pass_over(&self, path: &Path) {
         if let Some(listed) = &self.listed {
             listed.pass_over(path);
         }
     }
 
     /// Rules and a list that may not be what was meant, each with why. `all`: also rules that have decided about nothing here.
-    pub(crate) fn doubts(&self, all: bool) -> Vec<String> {
+    pub fn doubts(&self, all: bool) -> Vec<String> {
         let mut doubts = Vec::new();
         for (rule, used) in self.rules.iter().zip(&self.used) {
             let flag = if rule.include {
@@ -167,16 +182,14 @@ impl Filter {
     }
 
     /// Tells what was listed and is not there.
-    pub(crate) fn tell_missing(&self, mut tell: impl FnMut(&Path)) {
+    pub fn tell_missing(&self, mut tell: impl FnMut(&Path)) {
         let Some(listed) = &self.listed else {
             return;
         };
-        let found = super::queue::lock(&listed.found);
         let mut walk = listed.paths.walk();
         let mut index = 0;
         while let Some(path) = walk.next_path() {
-            let (word, bit) = bit(index);
-            if found[word] & bit == 0 {
+            if !listed.is_marked(index) {
                 tell(Path::new(OsStr::from_bytes(path)));
             }
             index += 1;
@@ -204,8 +217,8 @@ fn is_of_one(pattern: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::Rule;
     use super::*;
+    use crate::rules::Rule;
 
     fn filter(rules: &[&str]) -> Filter {
         let rules = rules.iter().map(|rule| Rule {

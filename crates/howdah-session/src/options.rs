@@ -1,15 +1,17 @@
 //! What both sides of a tree transfer must know.
 
-use super::codec::bad_name;
-use super::matcher::Matcher;
-use super::paths::PathList;
-use super::rules::RuleList;
-use super::tree_source::plain;
-use crate::StoreError;
+use crate::SessionError;
+use crate::matcher::Matcher;
+use crate::naming::{bad_name, plain};
+use crate::paths::PathList;
+use crate::rules::RuleList;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+/// Directories that equal files may be linked from (`--link-dest`), as many as rsync takes.
+pub const LINK_DESTS: usize = 20;
 
 /// How a tree is to be copied. Goes over the wire.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -76,7 +78,7 @@ pub struct TreeOptions {
     pub ignore_existing: bool,
     /// Files of the same size are the same.
     pub size_only: bool,
-    /// Changes of permissions, as [`ModeChanges`](super::ModeChanges) reads them.
+    /// Changes of permissions, as [`ModeChanges`](crate::ModeChanges) reads them.
     pub chmod: Option<String>,
     /// The user and the group that everything is given to, by name or number.
     pub chown: Option<(Option<String>, Option<String>)>,
@@ -84,7 +86,7 @@ pub struct TreeOptions {
     pub no_permissions: bool,
     /// Directories that the destination is to lie in are made.
     pub make_path: bool,
-    /// Bytes of memory that each side may take instead of [`Memory::DEFAULT`](super::Memory::DEFAULT).
+    /// Bytes of memory that each side may take instead of [`Memory::DEFAULT`](crate::Memory::DEFAULT).
     pub memory: Option<u64>,
     /// Of files that others write behind the end, what stood when reading began is taken.
     pub growing: bool,
@@ -94,17 +96,17 @@ pub struct TreeOptions {
     /// already. The other side need not know.
     #[serde(skip)]
     pub tells_all: bool,
-    /// On this side [one hash](super::TreeReport::blake3) is made of all files that are moved. The other side need not know.
+    /// On this side [one hash](crate::TreeReport::blake3) is made of all files that are moved. The other side need not know.
     #[serde(skip)]
     pub sums: bool,
     /// Directories at the receiver, seen from the destination: an equal file there gets a further name instead of being
-    /// moved. At most [`LINK_DESTS`](super::LINK_DESTS).
+    /// moved. At most [`LINK_DESTS`].
     pub link_dest: Vec<String>,
 }
 
 impl TreeOptions {
     /// Whether a file of that size and time takes part.
-    pub(crate) fn admits(&self, size: u64, modified: i64) -> bool {
+    pub fn admits(&self, size: u64, modified: i64) -> bool {
         self.min_size.is_none_or(|min| size >= min)
             && self.max_size.is_none_or(|max| size <= max)
             && self.modified_since.is_none_or(|since| modified >= since)
@@ -112,25 +114,25 @@ impl TreeOptions {
     }
 
     /// Whether links are copied as links. Otherwise files stand for what they are.
-    pub(crate) fn keeps_links(&self) -> bool {
+    pub fn keeps_links(&self) -> bool {
         (self.recursive || self.contents) && !self.copy_links
     }
 
     /// Whether a directory with that path below the top is only named.
-    pub(crate) fn names_only(&self, below: &Path) -> bool {
+    pub fn names_only(&self, below: &Path) -> bool {
         let levels = self.levels.map(|levels| levels as usize);
         levels.is_some_and(|levels| below.iter().count() >= levels)
     }
 
     /// An error if one of the rules is none, if they are too many of a kind that takes much, or if what is replaced could
     /// not be kept where that is asked for.
-    pub fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<(), SessionError> {
         Matcher::check(&self.rules)?;
         self.check_backup()
     }
 
     /// A backup directory is a plain path below the destination.
-    pub(crate) fn check_backup(&self) -> Result<(), StoreError> {
+    pub fn check_backup(&self) -> Result<(), SessionError> {
         let Some(backup) = &self.backup_dir else {
             return Ok(());
         };
@@ -140,7 +142,7 @@ impl TreeOptions {
             let what = format!(
                 "--backup-dir {backup:?} does not lie below the destination; name a directory in it, as in --backup-dir .old"
             );
-            return Err(StoreError::BadOption { what });
+            return Err(SessionError::BadOption { what });
         }
         Ok(())
     }
@@ -150,7 +152,7 @@ impl TreeOptions {
         let files = self
             .files
             .iter()
-            .map(|files| files.bytes() as usize + 4 * files.len());
+            .map(|files| usize::try_from(files.bytes()).unwrap_or(usize::MAX) + 4 * files.len());
         self.rules.bytes() + 4 * self.rules.len() + files.sum::<usize>()
     }
 }

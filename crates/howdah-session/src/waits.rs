@@ -5,7 +5,7 @@ use howdah_core::{Span, Time};
 
 /// What a session waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Wait {
+pub enum Wait {
     /// Client: somebody judges the server's key.
     Judgement,
     /// Client: the server opens what was asked for.
@@ -26,7 +26,7 @@ pub(crate) enum Wait {
 
 impl Wait {
     /// How long it may last.
-    pub(crate) const fn limit(self) -> Span {
+    pub const fn limit(self) -> Span {
         Span::from_secs(match self {
             Self::Thanks => 5,
             // A slow tape or an automounter may have to wake up.
@@ -42,16 +42,16 @@ impl Wait {
 
 /// Measures how long the wait of now lasts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WaitClock(Option<(Wait, Time)>);
+pub struct WaitClock(Option<(Wait, Time)>);
 
 impl WaitClock {
     /// Something has moved: the wait of now begins anew.
-    pub(crate) fn restart(&mut self, now: Time) {
+    pub fn restart(&mut self, now: Time) {
         self.0 = self.0.map(|(wait, _)| (wait, now));
     }
 
     /// Tells what is waited for now. Returns it if it has lasted too long.
-    pub(crate) fn check(&mut self, now: Time, wait: Option<Wait>) -> Option<Wait> {
+    pub fn check(&mut self, now: Time, wait: Option<Wait>) -> Option<Wait> {
         match (self.0, wait) {
             (Some((before, since)), Some(wait)) if before == wait => {
                 (now.since(since) >= wait.limit()).then_some(wait)

@@ -3,13 +3,12 @@
 //! A server that is asked for `photos` and names `.ssh/authorized_keys`, a directory where one file was asked for, or what the user's own filters leave out
 //! is refused, and the copy ends (the class of CVE-2019-6111, CVE-2018-20685 and CVE-2022-29154). The same holds on every side that writes.
 
-use super::codec::refused;
-use super::entry::Entry;
-use super::filter::Filter;
-use super::options::TreeOptions;
-use super::report::quoted;
-use super::unfinished;
-use crate::{StoreError, stale};
+use crate::entry::Entry;
+use crate::error::refused;
+use crate::filter::Filter;
+use crate::naming::quoted;
+use crate::options::TreeOptions;
+use crate::{SessionError, reserved};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,7 +16,7 @@ use std::path::PathBuf;
 
 /// What may stand at the top.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// Whoever sends decides: he has the right to write here.
     #[default]
     Anything,
@@ -27,7 +26,7 @@ pub(crate) enum Asked {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Gate {
     asked: Asked,
     /// The directory that the manifest is in, below the top, and how many components that has.
     at: PathBuf,
@@ -35,7 +34,8 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(asked: Asked) -> Self {
+    /// Before the first entry.
+    pub fn new(asked: Asked) -> Self {
         Self {
             asked,
             at: PathBuf::new(),
@@ -44,12 +44,16 @@ impl Gate {
     }
 
     /// Refuses what was not asked for. Every entry must pass, in order.
-    pub(crate) fn admit(
+    ///
+    /// # Errors
+    ///
+    /// Which name it was; the copy ends there.
+    pub fn admit(
         &mut self,
         entry: &Entry,
         options: &TreeOptions,
         filter: &Filter,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), SessionError> {
         match entry {
             Entry::Top { .. } if !options.contents => {
                 Err(refused("it changes a directory that was not asked for"))
@@ -101,7 +105,7 @@ impl Gate {
         }
     }
 
-    fn not_asked(&self, name: &[u8], what: &str) -> StoreError {
+    fn not_asked(&self, name: &[u8], what: &str) -> SessionError {
         let path = self.at.join(OsStr::from_bytes(name));
         refused(format!(
             "it has {}, {what} that was not asked for; nothing of it was written",
@@ -109,7 +113,7 @@ impl Gate {
         ))
     }
 
-    fn at_top(&self, name: &[u8], options: &TreeOptions) -> Result<(), StoreError> {
+    fn at_top(&self, name: &[u8], options: &TreeOptions) -> Result<(), SessionError> {
         match &self.asked {
             Asked::Names(names) if self.depth == 0 && !options.contents => {
                 if names.contains(OsStr::from_bytes(name)) {
@@ -128,9 +132,9 @@ impl Gate {
         is_dir: bool,
         options: &TreeOptions,
         filter: &Filter,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), SessionError> {
         self.at_top(name, options)?;
-        if !is_dir && stale::is_unfinished(name) || name == unfinished::NAME.as_bytes() {
+        if !is_dir && reserved::is_unfinished(name) || name == reserved::SIGN.as_bytes() {
             return Err(self.not_asked(name, "a name kept for unfinished copies,"));
         }
         // What is named at the top is asked for by its name, whatever the rules say.
@@ -147,9 +151,9 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::Meta;
-    use super::super::rules::Rule;
     use super::*;
+    use crate::entry::Meta;
+    use crate::rules::Rule;
     use proptest::prelude::*;
 
     fn file(name: &str) -> Entry {

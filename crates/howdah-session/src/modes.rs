@@ -145,7 +145,7 @@ fn clause(text: &str) -> Result<Clause, BadModes> {
 
 impl ModeChanges {
     /// The mode of a file or directory that has that one.
-    pub(crate) fn apply(&self, mut mode: u32, is_dir: bool, umask: u32) -> u32 {
+    pub fn apply(&self, mut mode: u32, is_dir: bool, umask: u32) -> u32 {
         for Clause { only, what } in &self.0 {
             if only.is_some_and(|only| (only == Only::Dirs) != is_dir) {
                 continue;

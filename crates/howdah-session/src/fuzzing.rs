@@ -1,33 +1,19 @@
-//! The streams of a tree, and the gate that everything in one must pass.
+//! What `howdah-fuzz` calls: the streams of a tree, and the gate that everything in one must pass. Each takes any bytes and panics
+//! where something is true that must never be.
 
-#![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
-
-use super::change::Change;
-use super::codec::{Answer, AnswerWriter, ManifestReader, ManifestWriter, read_answer};
-use super::entry::{Entry, Meta, bounds};
-use super::filter::Filter;
-use super::gate::{Asked, Gate};
-use super::options::TreeOptions;
-use super::pipe::{Spout, pipe};
-use super::rules::Rule;
+use crate::entry::{Entry, Meta, bounds};
+use crate::wire::put_version;
+use crate::{
+    Answer, AnswerEncoder, Asked, Change, Filter, Gate, ManifestDecoder, ManifestEncoder, Rule,
+    TreeOptions, decode_answer,
+};
 use std::ffi::OsString;
-use std::io::Read as _;
-
-/// Longest stream that fits into a pipe without a reader, in bytes.
-const MAX: usize = 1 << 20;
-
-fn spout(bytes: &[u8]) -> Spout {
-    let (mut tap, spout) = pipe();
-    tap.put(&bytes[..bytes.len().min(MAX)]).expect("it fits");
-    drop(tap);
-    spout
-}
 
 /// What is in a stream up to its end or its first mistake.
-fn entries(bytes: &[u8]) -> Vec<Entry> {
-    let mut reader = ManifestReader::new(spout(bytes));
+fn entries(mut bytes: &[u8]) -> Vec<Entry> {
+    let mut decoder = ManifestDecoder::default();
     let mut entries = Vec::new();
-    while let Ok(entry) = reader.next() {
+    while let Ok(Some(entry)) = decoder.decode(&mut bytes) {
         let is_end = matches!(entry, Entry::End { .. });
         entries.push(entry);
         if is_end {
@@ -37,16 +23,35 @@ fn entries(bytes: &[u8]) -> Vec<Entry> {
     entries
 }
 
-fn written(entries: &[Entry]) -> Vec<u8> {
-    let (tap, mut spout) = pipe();
-    let mut writer = ManifestWriter::new(tap).expect("there is a reader");
-    for entry in entries {
-        writer.put(entry).expect("there is a reader");
+/// The same of bytes that come one by one.
+fn crumbs(bytes: &[u8]) -> Vec<Entry> {
+    let mut decoder = ManifestDecoder::default();
+    let (mut entries, mut start) = (Vec::new(), 0);
+    for end in 1..=bytes.len() {
+        let mut rest = &bytes[start..end];
+        match decoder.decode(&mut rest) {
+            Ok(None) => {}
+            Ok(Some(entry)) => {
+                let is_end = matches!(entry, Entry::End { .. });
+                entries.push(entry);
+                if is_end {
+                    break;
+                }
+            }
+            Err(_) => break,
+        }
+        start = end - rest.len();
     }
-    writer.flush().expect("there is a reader");
-    drop(writer);
+    entries
+}
+
+fn written(entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    spout.read_to_end(&mut bytes).expect("memory");
+    put_version(&mut bytes);
+    let mut encoder = ManifestEncoder::default();
+    for entry in entries {
+        encoder.encode(entry, &mut bytes);
+    }
     bytes
 }
 
@@ -103,14 +108,14 @@ pub fn manifest(bytes: &[u8]) {
         }
     }
     assert_eq!(entries(&written(&read)), read);
+    assert_eq!(crumbs(bytes), read);
 }
 
 /// What is answered is written so that it reads the same.
 pub fn answers(bytes: &[u8]) {
-    let read = |bytes: &[u8]| {
-        let mut spout = spout(bytes);
+    let read = |mut bytes: &[u8]| {
         let mut answers = Vec::new();
-        while let Ok(answer) = read_answer(&mut spout) {
+        while let Ok(Some(answer)) = decode_answer(&mut bytes) {
             let is_end = answer == Answer::End;
             answers.push(answer);
             if is_end {
@@ -119,8 +124,7 @@ pub fn answers(bytes: &[u8]) {
         }
         answers
     };
-    let (tap, mut out) = pipe();
-    let mut writer = AnswerWriter::new(tap).expect("there is a reader");
+    let (mut encoder, mut out) = (AnswerEncoder::default(), Vec::new());
     let mut merged: Vec<Answer> = Vec::new();
     for answer in read(bytes) {
         match answer {
@@ -129,7 +133,7 @@ pub fn answers(bytes: &[u8]) {
                 // A count is a number to the reader, and work to this writer.
                 let count = count.min(1_000);
                 for _ in 0..count {
-                    writer.file(wanted).expect("there is a reader");
+                    encoder.file(wanted, &mut out);
                 }
                 match merged.last_mut() {
                     Some(Answer::Files {
@@ -143,22 +147,17 @@ pub fn answers(bytes: &[u8]) {
                 let path = Change::told_path(&change.path);
                 assert!(path.len() <= bounds::NOTE);
                 assert!(!change.reasons.words().is_empty() || change.reasons.is_empty());
-                writer.note(&change).expect("there is a reader");
+                encoder.note(&change, &mut out);
                 merged.push(Answer::Note(change));
             }
             Answer::End => merged.push(Answer::End),
         }
     }
     match merged.last() {
-        Some(Answer::End) => writer.end(),
-        _ => writer.flush(),
+        Some(Answer::End) => encoder.end(&mut out),
+        _ => encoder.end_run(&mut out),
     }
-    .expect("there is a reader");
-    drop(writer);
-    let mut bytes = Vec::new();
-    out.read_to_end(&mut bytes).expect("memory");
-    // Behind the version.
-    assert_eq!(read(&bytes[1..]), merged);
+    assert_eq!(read(&out), merged);
 }
 
 const NAMES: [&str; 8] = ["a", "b", "photos", ".ssh", "a b", "x.key", "B", "keep"];
@@ -468,7 +467,7 @@ pub fn gate_samples() -> Vec<Vec<u8>> {
 
 /// Some of each kind, without the version.
 pub fn answers_samples() -> Vec<Vec<u8>> {
-    let note = |act: u8, path: &[u8]| [&[act << 2 | 2][..], &[path.len() as u8], path].concat();
+    let note = |act: u8, path: &[u8]| [&[act << 2 | 2, path.len().to_le_bytes()[0]], path].concat();
     vec![
         vec![1 << 2 | 1, 5 << 2, 3],
         [

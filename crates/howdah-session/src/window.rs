@@ -12,7 +12,7 @@ const SHORTEST: Span = Span::from_millis(10);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Window {
+pub struct Window {
     bytes: u64,
     most: u64,
     since: Time,
@@ -22,7 +22,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(bytes: u64, most: u64) -> Self {
+    /// Of so many bytes at first, and at the most.
+    pub fn new(bytes: u64, most: u64) -> Self {
         Self {
             bytes,
             most,
@@ -33,23 +34,24 @@ impl Window {
     }
 
     /// How long it is.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// So long at least, as far as it may be.
-    pub(super) fn lengthen(&mut self, bytes: u64) {
+    pub fn lengthen(&mut self, bytes: u64) {
         self.bytes = self.bytes.max(bytes.min(self.most));
     }
 
     /// The same, bounded otherwise.
-    pub(super) fn at_most(self, most: u64) -> Self {
+    #[must_use]
+    pub fn at_most(self, most: u64) -> Self {
         Self { most, ..self }
     }
 
     /// `written` bytes in all have been written out by `now`, and `early` ones wait for those before them. `Some`: the window should be
     /// that long.
-    pub(super) fn on_written(
+    pub fn on_written(
         &mut self,
         now: Time,
         rtt: Span,
@@ -62,6 +64,11 @@ impl Window {
         }
         // Looks may be further apart than a round trip.
         let share = round.as_secs_f64() / passed.as_secs_f64();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a number of bytes is one"
+        )]
         let lately = (written.saturating_sub(self.written) as f64 * share) as u64;
         let is_first = self.since == Time::ZERO;
         self.since = now;

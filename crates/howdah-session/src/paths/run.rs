@@ -1,6 +1,6 @@
 //! Sorted paths in little memory.
 
-use super::code::{Code, Counts};
+use super::code::{Code, Counts, low};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -136,6 +136,11 @@ impl Run {
     }
 }
 
+/// A number of blocks, or a place in one: never that many.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// Seven bits a byte, the lowest first; of our own making.
 fn number(bytes: &[u8], position: &mut usize) -> usize {
     let (mut value, mut shift) = (0, 0);
@@ -152,10 +157,10 @@ fn number(bytes: &[u8], position: &mut usize) -> usize {
 
 fn put_number(bytes: &mut Vec<u8>, mut value: usize) {
     while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
+        bytes.push(low(value) | 0x80);
         value >>= 7;
     }
-    bytes.push(value as u8);
+    bytes.push(low(value));
 }
 
 /// What a path shares with the one before at its beginning and at its end, and how much stands between: mostly in one byte.
@@ -170,7 +175,7 @@ impl Shares {
 
     fn put(bytes: &mut Vec<u8>, (start, end, between): (usize, usize, usize), as_long: bool) {
         let both = start.min(Self::START) | end.min(Self::END) << 4;
-        bytes.push(both as u8 | if as_long { Self::AS_LONG } else { 0 });
+        bytes.push(low(both) | if as_long { Self::AS_LONG } else { 0 });
         for (count, most) in [(start, Self::START), (end, Self::END)] {
             if count >= most {
                 put_number(bytes, count - most);
@@ -272,9 +277,9 @@ impl RunWriter {
         self.block.append(&mut self.open);
         self.run.chunks.push(Chunk {
             first: std::mem::replace(&mut self.first, self.run.len),
-            block: self.run.blocks.len() as u32,
-            start: start as u32,
-            end: self.block.len() as u32,
+            block: small(self.run.blocks.len()),
+            start: small(start),
+            end: small(self.block.len()),
         });
     }
 

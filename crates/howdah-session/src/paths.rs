@@ -5,8 +5,8 @@
 mod code;
 mod run;
 
-use super::names::Names;
-use super::tree_source::plain;
+use crate::names::Names;
+use crate::naming::plain;
 use run::{Place, Run};
 use serde::de::{SeqAccess, Visitor};
 use serde::ser::SerializeSeq as _;
@@ -80,7 +80,7 @@ impl PathList {
     }
 
     /// Where the first path stands that does not come before that one, and what it is; `None`: all come before.
-    pub(crate) fn at_or_after(&self, path: &[u8]) -> Option<(usize, Vec<u8>)> {
+    pub fn at_or_after(&self, path: &[u8]) -> Option<(usize, Vec<u8>)> {
         let run = self.run.as_ref()?;
         let mut place = run.place_before(path);
         while run.advance(&mut place) {
@@ -92,7 +92,7 @@ impl PathList {
     }
 
     /// Whether it is one of them.
-    pub(crate) fn contains(&self, path: &[u8]) -> bool {
+    pub fn contains(&self, path: &[u8]) -> bool {
         self.at_or_after(path)
             .is_some_and(|(_, found)| found == path)
     }
@@ -201,7 +201,7 @@ impl PathListBuilder {
 
     /// All of them.
     pub fn finish(mut self) -> PathList {
-        if self.pending.len() > 0 {
+        if !self.pending.is_empty() {
             self.sort();
         }
         let run = match self.runs.len() {

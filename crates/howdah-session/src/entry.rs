@@ -1,54 +1,42 @@
 //! What a manifest says about one name.
 
-use rustix::fs::{Stat, Timespec};
-
 /// Every bound on what a peer may announce.
-pub(crate) mod bounds {
+pub mod bounds {
     /// A name, in bytes (`NAME_MAX`).
-    pub(crate) const NAME: usize = 255;
+    pub const NAME: usize = 255;
     /// A path below the top, in bytes (`PATH_MAX` without the closing NUL).
-    pub(crate) const PATH: usize = 4095;
+    pub const PATH: usize = 4095;
     /// What a symbolic link points to, in bytes.
-    pub(crate) const TARGET: usize = 4095;
+    pub const TARGET: usize = 4095;
     /// Directories in each other.
-    pub(crate) const DEPTH: usize = 2048;
+    pub const DEPTH: usize = 2048;
     /// Size of a file: what a signed 64-bit offset holds, halved.
-    pub(crate) const SIZE: u64 = 1 << 62;
+    pub const SIZE: u64 = 1 << 62;
     /// Extended attributes of one file.
-    pub(crate) const XATTRS: u64 = 64;
+    pub const XATTRS: u64 = 64;
     /// One attribute's value, in bytes (`XATTR_SIZE_MAX`).
-    pub(crate) const XATTR_VALUE: usize = 64 << 10;
+    pub const XATTR_VALUE: usize = 64 << 10;
     /// A user's or group's name, in bytes.
-    pub(crate) const OWNER: usize = 255;
+    pub const OWNER: usize = 255;
     /// Users and groups that may be named.
-    pub(crate) const OWNERS: usize = 65_536;
+    pub const OWNERS: usize = 65_536;
     /// A note about an entry, in bytes.
-    pub(crate) const NOTE: usize = 8192;
+    pub const NOTE: usize = 8192;
 }
 
 /// A time since 1970, to the nanosecond.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Stamp {
-    pub(crate) secs: i64,
-    pub(crate) nanos: u32,
+pub struct Stamp {
+    /// Whole seconds.
+    pub secs: i64,
+    /// Nanoseconds on top of them.
+    pub nanos: u32,
 }
 
 impl Stamp {
-    #[allow(
-        clippy::unnecessary_cast,
-        clippy::useless_conversion,
-        reason = "the fields' types differ between systems"
-    )]
-    pub(crate) fn modified(stat: &Stat) -> Self {
-        Self {
-            secs: stat.st_mtime as i64,
-            nanos: stat.st_mtime_nsec as u32,
-        }
-    }
-
     /// Whether both may be times of one moment, of which one file system keeps less: NTFS 100 ns, UDF 1 us,
     /// exFAT 10 ms, others whole seconds, each cut off.
-    pub(crate) fn is_same_moment(self, other: Self) -> bool {
+    pub fn is_same_moment(self, other: Self) -> bool {
         const KEPT_NS: [u32; 5] = [1, 100, 1_000, 10_000_000, 1_000_000_000];
         let (less, more) = (self.min(other), self.max(other));
         let cut = |unit| more.nanos - more.nanos % unit;
@@ -58,7 +46,7 @@ impl Stamp {
     /// Whether both may be times of one moment, of which one disk keeps the nearest that it has. Nobody need write to
     /// either, so the limits of the file systems are taken as their makers tell them. `coarse`: also even
     /// seconds, as FAT has them.
-    pub(crate) fn is_held_as(self, other: Self, coarse: bool) -> bool {
+    pub fn is_held_as(self, other: Self, coarse: bool) -> bool {
         const FIRST: [i64; 4] = [
             i32::MIN as i64, // ext2, ext3, ext4, XFS and others
             315_532_800,     // FAT and exFAT, in UTC
@@ -88,30 +76,24 @@ impl Stamp {
             || early.nanos == 0 && LAST.contains(&early.secs)
             || coarse && is_even(early, late)
     }
-
-    pub(crate) fn to_timespec(self) -> Timespec {
-        Timespec {
-            tv_sec: self.secs,
-            tv_nsec: self.nanos.into(),
-        }
-    }
 }
 
 /// What is kept of a file or directory besides its content.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Meta {
+pub struct Meta {
     /// The lower twelve bits of `st_mode`.
-    pub(crate) mode: u32,
-    pub(crate) mtime: Stamp,
+    pub mode: u32,
+    /// Of the last modification of the content.
+    pub mtime: Stamp,
     /// User and group, if they are to be kept.
-    pub(crate) owner: Option<(u32, u32)>,
+    pub owner: Option<(u32, u32)>,
     /// Extended attributes, ACLs among them, if they are to be kept.
-    pub(crate) xattrs: Xattrs,
+    pub xattrs: Xattrs,
 }
 
 impl Meta {
     /// Bytes that it takes besides itself, about.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         let xattrs = self.xattrs.iter();
         let each = xattrs.map(|(name, value)| name.len() + value.len() + 64);
         each.sum()
@@ -119,31 +101,37 @@ impl Meta {
 }
 
 /// Names and values of extended attributes.
-pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A directory, as the running system that has it knows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct DirId {
+pub struct DirId {
     /// Tells that from other systems, and from its other runs.
-    pub(crate) system: u64,
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+    pub system: u64,
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
 }
 
 /// Something that is not copied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Other {
+pub enum Other {
     /// It is there, and nobody knows what it is, or what it holds.
     Unread,
+    /// A pipe with a name.
     Fifo,
+    /// A socket.
     Socket,
+    /// A device of characters.
     CharacterDevice,
+    /// A device of blocks.
     BlockDevice,
 }
 
 impl Other {
     /// By their numbers on the wire.
-    pub(crate) const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::Unread,
         Self::Fifo,
         Self::Socket,
@@ -156,15 +144,26 @@ impl Other {
 /// its [`Up`](Self::Up). In each directory everything else stands before the directories, and both
 /// parts are sorted by the bytes of the names.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Entry {
+pub enum Entry {
     /// Goes into a directory.
-    Dir { name: Vec<u8>, meta: Meta },
-    /// Leaves it; `complete`: everything in it has been named.
-    Up { complete: bool },
+    Dir {
+        /// Its name.
+        name: Vec<u8>,
+        /// What is kept of it.
+        meta: Meta,
+    },
+    /// Leaves it.
+    Up {
+        /// Everything in it has been named.
+        complete: bool,
+    },
     /// A regular file.
     File {
+        /// Its name.
         name: Vec<u8>,
+        /// Bytes of its content.
         size: u64,
+        /// What else is kept of it.
         meta: Meta,
         /// Names the inode if it has further names.
         link: Option<u64>,
@@ -173,40 +172,73 @@ pub(crate) enum Entry {
     },
     /// A symbolic link.
     Symlink {
+        /// Its name.
         name: Vec<u8>,
+        /// What it points to.
         target: Vec<u8>,
+        /// What else is kept of it.
         meta: Meta,
     },
-    /// A further name of the file with that `link`; `last`: no other one comes.
+    /// A further name of a file.
     Link {
+        /// The name.
         name: Vec<u8>,
+        /// The file that was told with that number.
         link: u64,
+        /// No other one comes.
         last: bool,
     },
     /// Exists at the source and is not copied: it is not to be deleted either.
-    Kept { name: Vec<u8> },
+    Kept {
+        /// Its name.
+        name: Vec<u8>,
+    },
     /// The metadata of the top directory itself.
-    Top { meta: Meta },
+    Top {
+        /// That metadata.
+        meta: Meta,
+    },
     /// What a number in [`Meta::owner`] is called.
-    Owner { group: bool, id: u32, name: Vec<u8> },
+    Owner {
+        /// Of a group, not of a user.
+        group: bool,
+        /// The number.
+        id: u32,
+        /// What that is called at the sender.
+        name: Vec<u8>,
+    },
     /// In a dry run: the file that comes next cannot be read.
     Unread,
     /// Which directory of the sender's system it is that comes next ([`Dir`](Self::Dir) or [`Top`](Self::Top)).
-    Place { id: DirId },
+    Place {
+        /// That directory.
+        id: DirId,
+    },
     /// For a comparison: something that is neither file nor directory nor link, or cannot be read.
-    Other { name: Vec<u8>, what: Other },
+    Other {
+        /// Its name.
+        name: Vec<u8>,
+        /// Which of them.
+        what: Other,
+    },
     /// For a comparison: a directory of that name follows behind everything else. So what is a directory
     /// on one side only is known when its name comes.
-    Ahead { name: Vec<u8> },
+    Ahead {
+        /// Its name.
+        name: Vec<u8>,
+    },
     /// For a comparison: not everything in this directory could be read. The first record in it.
     Gap,
-    /// That was all. `complete`: nothing was unreadable.
-    End { complete: bool },
+    /// That was all.
+    End {
+        /// Nothing was unreadable.
+        complete: bool,
+    },
 }
 
 impl Entry {
     /// The metadata of what it names, and whether that is a directory.
-    pub(crate) fn meta_mut(&mut self) -> Option<(&mut Meta, bool)> {
+    pub fn meta_mut(&mut self) -> Option<(&mut Meta, bool)> {
         match self {
             Self::Dir { meta, .. } | Self::Top { meta } => Some((meta, true)),
             Self::File { meta, .. } | Self::Symlink { meta, .. } => Some((meta, false)),

@@ -1,6 +1,6 @@
 //! What a dry run tells of one name: what would be done, and why.
 
-use super::entry::bounds;
+use crate::entry::bounds;
 use std::path::{Path, PathBuf};
 
 /// What would be done with a name.
@@ -96,11 +96,12 @@ impl Reasons {
 
     /// The same and `other` if it `holds`.
     #[must_use]
-    pub(crate) fn and(self, other: Self, holds: bool) -> Self {
+    pub fn and(self, other: Self, holds: bool) -> Self {
         Self(self.0 | if holds { other.0 } else { 0 })
     }
 
-    pub(crate) fn is_empty(self) -> bool {
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
@@ -143,7 +144,7 @@ impl Change {
     }
 
     /// A path as it goes over the wire.
-    pub(crate) fn told_path(path: &Path) -> &[u8] {
+    pub fn told_path(path: &Path) -> &[u8] {
         let path = path.as_os_str().as_encoded_bytes();
         &path[..path.len().min(bounds::NOTE)]
     }

@@ -73,6 +73,11 @@ fn lengths(weights: &[u64]) -> Vec<u32> {
     depths
 }
 
+/// The lowest eight bits.
+pub(super) fn low(value: usize) -> u8 {
+    value.to_le_bytes()[0]
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Code {
@@ -91,8 +96,9 @@ impl Code {
         for byte in order {
             let len = lengths[byte];
             // Words of one length follow each other, and longer ones them: what is filled by now is the next word.
-            words[byte] = ((meanings.len() >> (LONGEST - len)) as u16, len as u8);
-            let meaning = (byte as u8, len as u8);
+            let word = u16::try_from(meanings.len() >> (LONGEST - len)).unwrap_or(u16::MAX);
+            words[byte] = (word, low(len as usize));
+            let meaning = (low(byte), low(len as usize));
             meanings.extend(std::iter::repeat_n(meaning, 1 << (LONGEST - len)));
         }
         Self { words, meanings }
@@ -112,11 +118,11 @@ impl Code {
             count += u32::from(len);
             while count >= 8 {
                 count -= 8;
-                out.push((waiting >> count) as u8);
+                out.push(low((waiting >> count) as usize));
             }
         }
         if count > 0 {
-            out.push((waiting << (8 - count)) as u8);
+            out.push(low((waiting << (8 - count)) as usize));
         }
     }
 
@@ -155,8 +161,8 @@ mod tests {
             let mut counts = Counts::default();
             counts.count(&counted);
             // Some that are far apart make words that would be too long.
-            for (at, byte) in counted.iter().enumerate() {
-                counts.0[usize::from(*byte)] += 1 << (at as u32 % weight);
+            for (at, byte) in (0..).zip(&counted) {
+                counts.0[usize::from(*byte)] += 1 << (at % weight);
             }
             let code = counts.code();
             let mut coded = Vec::new();

@@ -85,7 +85,7 @@ impl RuleList {
     pub fn get(&self, index: usize) -> Option<RuleRef<'_>> {
         let &end = self.0.ends.get(index)?;
         let before = index.checked_sub(1).and_then(|at| self.0.ends.get(at));
-        let start = before.map_or(0, |before| before >> 2) as usize;
+        let start = usize::try_from(before.map_or(0, |before| before >> 2)).ok()?;
         Some(RuleRef {
             include: end & 1 != 0,
             pattern: self.0.text.get(start..(end >> 2) as usize)?,

@@ -25,7 +25,8 @@ impl PathBytes {
         Path::new(self.as_os_str())
     }
 
-    pub(crate) fn as_os_str(&self) -> &OsStr {
+    /// The same as a name of this machine.
+    pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
 }

@@ -4,7 +4,7 @@
 //! Whatever arrives passes [`Metadata::admit`] before anything is made of it, and [`Keeper`](super::meta::Keeper) has the
 //! options narrowed to the same: a key that may write must not make set-user-id programs, or give files to others (H6).
 
-use super::entry::Meta;
+use crate::entry::Meta;
 use std::fmt;
 use std::str::FromStr;
 
@@ -28,7 +28,7 @@ const USUAL_DIR: u32 = 0o777;
 
 impl Metadata {
     /// Leaves of something that came what may be made of it.
-    pub(crate) fn admit(self, meta: &mut Meta, is_dir: bool) {
+    pub fn admit(self, meta: &mut Meta, is_dir: bool) {
         if self < Self::All {
             meta.owner = None;
             meta.xattrs = Vec::new();
@@ -41,7 +41,7 @@ impl Metadata {
 
     /// Leaves of something that is here what may be told of it. Whoever keeps permissions sets them as they are told, whatever his umask: so those
     /// that stand for others let nobody else write.
-    pub(crate) fn show(self, meta: &mut Meta, is_dir: bool) {
+    pub fn show(self, meta: &mut Meta, is_dir: bool) {
         self.admit(meta, is_dir);
         if self < Self::Modes {
             meta.mode &= !0o022;
@@ -49,7 +49,7 @@ impl Metadata {
     }
 
     /// What it keeps back, for people.
-    pub(crate) fn withheld(self) -> &'static str {
+    pub fn withheld(self) -> &'static str {
         match self {
             Self::All => "nothing",
             Self::Modes => "owners, groups, attributes, ACLs and special bits",
@@ -59,7 +59,8 @@ impl Metadata {
     }
 
     /// The least that allows what was asked for.
-    pub(crate) fn enough(self) -> Self {
+    #[must_use]
+    pub fn enough(self) -> Self {
         match self {
             Self::None => Self::Times,
             Self::Times => Self::Modes,

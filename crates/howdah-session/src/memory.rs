@@ -4,7 +4,7 @@
 //! receiver while the disk or a gap holds it up. So the memory is the rate, and by default both stay small; who wants more
 //! says so.
 
-use super::TreeOptions;
+use crate::TreeOptions;
 
 /// The first window, which both sides know without a word.
 const FIRST_WINDOW: u64 = 16 << 20;
@@ -53,7 +53,7 @@ impl Memory {
     }
 
     /// Names that were asked for, and what is kept of them besides their content.
-    pub(crate) fn names_bytes(self) -> u64 {
+    pub fn names_bytes(self) -> u64 {
         self.parts(4)
     }
 }

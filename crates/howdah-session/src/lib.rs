@@ -1,0 +1,62 @@
+//! What two hosts say about trees of files, and what of it is let in. Without IO: no clock, socket, disk or thread.
+//!
+//! * [`TreeOptions`] is what one asks the other for, with its [rules](RuleList), its [list of paths](PathList), and what
+//!   a [`Filter`] makes of both.
+//! * An [`Entry`](entry::Entry) is what a manifest says about one name.
+//! * [`ManifestEncoder`] and [`ManifestDecoder`], [`AnswerEncoder`] and [`decode_answer`] are the streams in bytes: whoever drives them
+//!   gives what has come, and is told when more is needed.
+//! * A [`Gate`] is what everything that a manifest names must pass: received is a subset of requested.
+//! * [`Metadata`] is the right of a session to set metadata, or to be shown it.
+//! * [`PathBytes`] is a path of another machine, [`WaitClock`] how long its next word is waited for, [`Window`] how much may be under way.
+//!
+//! docs/trees.md is the specification.
+
+#![forbid(unsafe_code)]
+#![warn(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss
+)]
+
+mod allowed;
+mod answers;
+mod change;
+pub mod entry;
+mod error;
+mod filter;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod gate;
+mod manifest;
+mod matcher;
+mod memory;
+mod modes;
+pub mod names;
+pub mod naming;
+mod options;
+mod path_bytes;
+mod paths;
+mod report;
+pub mod reserved;
+mod rules;
+mod waits;
+mod window;
+pub mod wire;
+
+pub use allowed::Metadata;
+pub use answers::{Answer, AnswerEncoder, decode_answer};
+pub use change::{Act, Change, Reasons};
+pub use error::{SessionError, refused};
+pub use filter::Filter;
+pub use gate::{Asked, Gate};
+pub use manifest::{ManifestDecoder, ManifestEncoder};
+pub use memory::Memory;
+pub use modes::{BadModes, ModeChanges};
+pub use options::{LINK_DESTS, TreeOptions};
+pub use path_bytes::PathBytes;
+pub use paths::{PathList, PathListBuilder, PathWalk};
+pub use report::TreeReport;
+pub use rules::{Rule, RuleList, RuleRef};
+pub use waits::{Wait, WaitClock};
+pub use window::Window;
