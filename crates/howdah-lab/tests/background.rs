@@ -62,3 +62,15 @@ fn cubic_hardly_notices_the_background() {
         assert!(beside["low"] < 0.05 * alone["cubic"], "{rtt}, {buffer}");
     }
 }
+
+/// A queue that is too short to be seen for long: half of CUBIC's rate was lost there to a background that came back to the full rate again
+/// and again, and overflowed it.
+#[test]
+fn cubic_keeps_most_in_a_short_queue() {
+    for rtt in ["20ms", "80ms"] {
+        let alone = goodput("none", rtt, "0.1bdp");
+        let beside = goodput("howdah-background", rtt, "0.1bdp");
+        println!("{rtt}: {alone:?}, {beside:?}");
+        assert!(beside["cubic"] > 0.7 * alone["cubic"], "{rtt}");
+    }
+}
