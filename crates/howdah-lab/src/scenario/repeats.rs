@@ -63,7 +63,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`TooManySeeds`]; the plan is left as it is in part.
+    /// More cells than a plan may have; the plan is left as it is in part.
     pub fn repeat(&mut self, seeds: u64) -> Result<(), TooManySeeds> {
         for experiment in &mut self.experiments {
             let mut cells: Vec<Cell> = Vec::new();
