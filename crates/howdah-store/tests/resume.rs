@@ -232,9 +232,19 @@ fn what_a_copy_that_was_ending_left_goes_when_the_next_is_in_place() {
     let copy = Copy::new(6 * MIB);
     copy.interrupted(0..4);
     let ending = copy.sink();
+    let its = names_in(&copy.there());
     let second = Sink::resume(copy.target(), &copy.options(), copy.engine.wake()).unwrap();
     assert!(second.held().is_empty());
     drop(ending);
+    // Its threads hold the locks for a moment longer.
+    let is_free = |name: &String| {
+        fs::File::open(copy.there().join(name))?
+            .try_lock()
+            .map_err(std::io::Error::from)
+    };
+    until("the first is let go of", || {
+        its.iter().all(|name| is_free(name).is_ok())
+    });
     // Looks whether anything else is left.
     copy.finish(second).unwrap();
 }
