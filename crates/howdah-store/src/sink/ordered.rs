@@ -129,6 +129,8 @@ impl OrderedWriter {
             }
             self.put(&mut run)?;
             early.forget_below(self.at, |buf| outlet.spare(buf));
+            // What a slow writer has still to write waits for nothing that was lost.
+            outlet.note_early(0);
             self.announce(outlet);
         }
         self.early = early;
