@@ -392,7 +392,12 @@ impl Stored {
         };
         let left = match fate {
             Fate::Drop => Err(DropReason::Aqm),
-            Fate::Mark | Fate::Send => Ok(self.send(now, packet.ip_bytes, true)),
+            // What came when the link had just become free, and before what had waited for that, does not begin in the fraction of a
+            // nanosecond before it came.
+            Fate::Mark | Fate::Send => {
+                let has_waited = packet.arrived < self.link.free_at();
+                Ok(self.send(now, packet.ip_bytes, has_waited))
+            }
         };
         Some(Released {
             packet,

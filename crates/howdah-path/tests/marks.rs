@@ -152,3 +152,34 @@ fn codel_marks_what_can_be_marked_as_often_as_it_drops() {
     // Nothing that is marked goes away, so the queue stands above the target all the time: marks are no fewer than drops.
     assert!(marked.marked >= dropped.dropped, "{marked:?} {dropped:?}");
 }
+
+/// A link becomes free within a nanosecond; who comes at the end of that one and goes before those that wait is not served before
+/// it came.
+#[test]
+fn who_overtakes_the_waiting_does_not_begin_before_it_came() {
+    // 1000 bytes take 266.67 ns.
+    let config = PathConfig {
+        rate: Some(Rate::from_mbit_per_sec(30_000)),
+        aqm: Aqm::DualPi2(DualPi2Config::default()),
+        link_overhead_bytes: 0,
+        ..PathConfig::default()
+    };
+    let mut path = OneWay::new(&config, 1);
+    let at = Time::from_nanos;
+    let first = path.offer_ecn(at(0), 1_000, Ecn::NotEct);
+    assert!(matches!(first, Verdict::Deliver(_)));
+    for (now, ecn) in [(1, Ecn::NotEct), (267, Ecn::Ect1)] {
+        assert_eq!(path.offer_ecn(at(now), 1_000, ecn), Verdict::Queued);
+    }
+    let mut released = Vec::new();
+    while let Some(due) = path.next_release() {
+        let (line, verdict) = path.release_from(due).expect("somebody waits");
+        let Verdict::Deliver(delivery) = verdict else {
+            panic!("nobody is dropped: {verdict:?}");
+        };
+        released.push((line, delivery.at));
+    }
+    let [classic, l4s] = [Ecn::NotEct, Ecn::Ect1].map(|ecn| path.queue_of(ecn, 0));
+    // Its time begins at 267 ns, and not at 266.67.
+    assert_eq!(released, [(l4s, at(534)), (classic, at(801))]);
+}
