@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -170,6 +170,13 @@ ledger: setup ## docs/ledger.md and docs/ledger.json from the papers' full sets 
 		"$$target/release/howdah" lab run "scenarios/$$set" --seeds 5 $(LEDGER) --out "$$dir"; \
 	done; \
 	"$$target/release/howdah" lab ledger $$dirs --out docs/ledger.md
+
+future: setup ## The papers' future work in full (scenarios/future, half an hour on two cores) and the tables of docs/future-work.md anew; goes on where it was
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	@set -e; target="$${CARGO_TARGET_DIR:-target}"; out="$${LAB_OUT:-results/future}"; \
+	"$$target/release/howdah" lab run scenarios/future --out "$$out"; \
+	python3 -B tools/doc_tables.py "$$target/release/howdah" docs/future-work.md "$$out"
 
 lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real testbed (four to five minutes)
 	$(call say,building howdah with the papers' TCPs (release))

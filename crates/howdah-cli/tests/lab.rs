@@ -54,6 +54,60 @@ fn assert_fails(output: &Output, code: i32, part: &str) {
     assert!(message.contains(part), "{message}");
 }
 
+#[test]
+fn one_figure_over_two_axes_is_a_table() {
+    let dir = site(SCENARIO);
+    let dir = dir.path();
+    assert!(lab(dir, "run t.toml --seeds 2").status.success());
+    let table = lab(
+        dir,
+        "table results/t --rows rtt --columns experiment --json",
+    );
+    let table = json(&table);
+    assert_eq!(table["unit"], "Mbit/s");
+    assert_eq!(table["columns"], serde_json::json!(["T"]));
+    let [short, long] = [0, 1].map(|row| table["rows"][row].clone());
+    assert_eq!([&short[0], &long[0]], ["10ms", "20ms"]);
+    let goodput = |row: &Value| row[1][0].as_f64().unwrap();
+    // What summary.json says, the median of two.
+    let summary = std::fs::read(dir.join("results/t/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let cells = summary["cells"].as_array().unwrap().iter();
+    let of_short = cells.filter(|cell| cell["at"]["rtt"] == "10ms");
+    let rates: Vec<f64> = of_short
+        .map(|cell| cell["flows"][0]["goodput_bps"].as_f64().unwrap())
+        .collect();
+    assert_eq!(rates.len(), 2);
+    let mean = (rates[0] + rates[1]) / 2e6;
+    assert!((goodput(&short) - mean).abs() < 1e-6, "{rates:?} {table}");
+    let text_table = text(&lab(dir, "table results/t --rows rtt").stdout);
+    assert!(
+        text_table.starts_with("T, main: goodput bps by rtt and experiment, Mbit/s (median of up to 2 cells each).\n\n| rtt | T |\n"),
+        "{text_table}"
+    );
+    assert_fails(
+        &lab(dir, "table results/t --figure godput"),
+        2,
+        "goodput_bps",
+    );
+    assert_fails(
+        &lab(dir, "table results/t --only rtt=30ms"),
+        2,
+        "there are: 10ms, 20ms",
+    );
+    assert_fails(
+        &lab(dir, "table results/t --only rtd=10ms"),
+        2,
+        "there are: experiment, rtt",
+    );
+    assert_fails(
+        &lab(dir, "table results/t --figure queue_drops"),
+        2,
+        "main/backward, main/forward",
+    );
+    assert_fails(&lab(dir, "table results/none"), 2, "no campaign here");
+}
+
 /// With a program called python3 that draws, that has no vl-convert, that fails, and without any.
 #[test]
 fn figures_are_specifications_and_drawn_where_something_can() {

@@ -3,9 +3,9 @@
 //! `figures.csv` has a row for each figure of each cell, `series.csv` one for each interval of each flow and stream. Both say in every
 //! row what it is: campaign, experiment, testbed, seed, the cell's place on each axis (`axis.NAME`), and the unit.
 
+use crate::figures;
 use crate::result::{CellResult, Interval, Summary};
 use crate::store::{Store, StoreError};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -26,19 +26,6 @@ pub enum CsvError {
         source: io::Error,
     },
 }
-
-/// Suffixes of names and what they count in.
-const UNITS: [(&str, &str); 9] = [
-    ("_bps", "bit/s"),
-    ("_bytes_per_gib", "byte/GiB"),
-    ("_bytes", "byte"),
-    ("_packets", "packet"),
-    ("_ms", "ms"),
-    ("_rtt", "round trip"),
-    ("_s", "s"),
-    ("_share", "share"),
-    ("utilisation", "share"),
-];
 
 const SERIES: [&str; 11] = [
     "flow",
@@ -76,22 +63,22 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<[PathBuf; 2], CsvError> {
     };
     fs::create_dir_all(out).map_err(failed(out))?;
     let paths = ["figures.csv", "series.csv"].map(|name| out.join(name));
-    let [figures, series] = &paths;
+    let [numbers, series] = &paths;
     let create = |path: &Path| fs::File::create(path).map(BufWriter::new);
-    let mut file = create(figures).map_err(failed(figures))?;
+    let mut file = create(numbers).map_err(failed(numbers))?;
     let head = ["subject", "figure", "unit", "value"].map(str::to_owned);
-    row(&mut file, heads(&axes).into_iter().chain(head)).map_err(failed(figures))?;
+    row(&mut file, heads(&axes).into_iter().chain(head)).map_err(failed(numbers))?;
     for (campaign, _, Summary { cells, .. }) in &campaigns {
         for cell in cells {
             let place = place(campaign, cell, &axes);
             for [subject, figure, value] in read_off(cell) {
-                let unit = unit(&figure).to_owned();
+                let unit = figures::unit(&figure).to_owned();
                 let fields = place.iter().cloned().chain([subject, figure, unit, value]);
-                row(&mut file, fields).map_err(failed(figures))?;
+                row(&mut file, fields).map_err(failed(numbers))?;
             }
         }
     }
-    file.flush().map_err(failed(figures))?;
+    file.flush().map_err(failed(numbers))?;
     let mut file = create(series).map_err(failed(series))?;
     let head = SERIES.map(str::to_owned);
     row(&mut file, heads(&axes).into_iter().chain(head)).map_err(failed(series))?;
@@ -142,19 +129,10 @@ fn place(campaign: &str, cell: &CellResult, axes: &[&str]) -> Vec<String> {
 
 /// All numbers of a cell, and its error: subject (a flow, a link, ...), name, value.
 fn read_off(cell: &CellResult) -> Vec<[String; 3]> {
-    let mut all = Vec::new();
-    let whole = serde_json::to_value(cell).unwrap_or_default();
-    for kind in ["flows", "groups", "streams", "links"] {
-        for part in whole[kind].as_array().into_iter().flatten() {
-            let subject = part["name"].as_str().unwrap_or_default();
-            flatten(subject, "", part, &mut all);
-        }
-    }
-    for (key, value) in &cell.metrics {
-        // What stands behind the first slash is the subject.
-        let (figure, subject) = key.split_once('/').unwrap_or((key, ""));
-        all.push([subject, figure, &value.to_string()].map(str::to_owned));
-    }
+    let numbers = figures::of(cell).into_iter();
+    let mut all: Vec<[String; 3]> = numbers
+        .map(|figure| [figure.subject, figure.name, figure.value.to_string()])
+        .collect();
     for (figure, text) in [("error", &cell.error), ("skipped", &cell.skipped)] {
         all.extend(
             text.as_ref()
@@ -162,30 +140,6 @@ fn read_off(cell: &CellResult) -> Vec<[String; 3]> {
         );
     }
     all
-}
-
-/// Numbers under their names; those of an object (percentiles) with its name in front.
-fn flatten(subject: &str, before: &str, part: &Value, out: &mut Vec<[String; 3]>) {
-    for (key, value) in part.as_object().into_iter().flatten() {
-        let name = match before {
-            "" => key.clone(),
-            // `queue_ms` and `p95`: `queue_p95_ms`, with the unit last as everywhere.
-            before => match before.rsplit_once('_') {
-                Some((stem, unit)) => format!("{stem}_{key}_{unit}"),
-                None => format!("{before}_{key}"),
-            },
-        };
-        match value {
-            Value::Number(number) => out.push([subject.to_owned(), name, number.to_string()]),
-            Value::Object(_) => flatten(subject, &name, value, out),
-            _ => {}
-        }
-    }
-}
-
-fn unit(figure: &str) -> &'static str {
-    let known = UNITS.iter().find(|(suffix, _)| figure.ends_with(suffix));
-    known.map_or("", |(_, unit)| unit)
 }
 
 fn intervals(cell: &CellResult) -> Vec<[String; SERIES.len()]> {

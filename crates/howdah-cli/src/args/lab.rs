@@ -25,6 +25,8 @@ pub(crate) enum LabCommand {
     Run(LabRunArgs),
     /// Writes a campaign as one HTML file
     Report(LabReportArgs),
+    /// Prints one figure over two axes as a table in Markdown
+    Table(LabTableArgs),
     /// Holds the papers' statements against the results
     Ledger(LabLedgerArgs),
     /// Compares a campaign with a snapshot, and fails if it differs
@@ -168,6 +170,63 @@ pub(crate) struct LabReportArgs {
     /// Writes the specification of each figure (Vega-Lite) into this directory, instead; and SVG and PDF where Python has vl-convert
     #[arg(long, value_name = "DIR", conflicts_with_all = ["comparison", "fidelity", "company", "starts", "out", "csv"])]
     pub(crate) figures: Option<PathBuf>,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Of {
+    #[default]
+    Median,
+    Mean,
+    Least,
+    Greatest,
+    /// How many there are
+    Count,
+}
+
+/// Prints one figure over two axes as a table in Markdown
+///
+/// A field takes what all cells in its place have: seeds, and axes that are neither rows nor columns. Besides the scenario's axes there
+/// are 'experiment', 'testbed' and 'subject': the flow, group, stream or link that a figure is of.
+///
+/// Examples:
+///
+///   howdah lab table results/k14proto --only experiment=P1 --columns loss --of mean
+///   howdah lab table results/jgn06 --only experiment=J-D --columns rtt2 --only subject=far
+///   howdah lab table results/future --only experiment=F12 --columns burst --relative-to 1.01
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LabTableArgs {
+    /// Directories of campaigns, taken together
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) dirs: Vec<PathBuf>,
+
+    /// The figure, by its name in what 'howdah lab report --csv' writes; a wrong name shows all
+    #[arg(long, value_name = "NAME", default_value = "goodput_bps")]
+    pub(crate) figure: String,
+
+    /// Axis of the rows [default: protocol]
+    #[arg(long, value_name = "AXIS")]
+    pub(crate) rows: Option<String>,
+
+    /// Axis of the columns [default: the only other one]
+    #[arg(long, value_name = "AXIS")]
+    pub(crate) columns: Option<String>,
+
+    /// Only cells with one of these values of an axis; may be given for several axes
+    #[arg(long, value_name = "AXIS=VALUE[,VALUE...]")]
+    pub(crate) only: Vec<Only>,
+
+    /// What to make of several values in one place
+    #[arg(long, value_name = "WHAT", default_value = "median")]
+    pub(crate) of: Of,
+
+    /// Show each value as a multiple of its row's in this column
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) relative_to: Option<String>,
 
     /// For programs: JSON on standard output
     #[arg(long)]

@@ -70,7 +70,7 @@ pub(crate) use job::{
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
     LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReplayArgs,
-    LabReportArgs, LabRunArgs, Testbed,
+    LabReportArgs, LabRunArgs, LabTableArgs, Of, Testbed,
 };
 pub(crate) use lease::{FinishArgs, LeaseArgs, PlanArgs};
 pub(crate) use manifest::ManifestArgs;

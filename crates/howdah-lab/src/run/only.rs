@@ -44,7 +44,7 @@ impl FromStr for Only {
 
 impl Only {
     /// Of a cell's place in the matrix: label by axis.
-    pub(super) fn has(&self, at: &BTreeMap<String, String>) -> bool {
+    pub fn has(&self, at: &BTreeMap<String, String>) -> bool {
         let label = at.get(&self.axis);
         label.is_some_and(|label| {
             let pieces = pieces(label);

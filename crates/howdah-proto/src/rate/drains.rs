@@ -96,11 +96,12 @@ impl Drains {
     }
 
     /// The delay of lately, in nanoseconds.
-    pub(super) fn on_delay(&mut self, now: Time, delay: u64, target: Span) {
+    pub(super) fn on_delay(&mut self, now: Time, delay: u64, target: Span, noise: Span) {
         self.recent_most.push(now, u64::MAX - delay);
         let most = u64::MAX - self.recent_most.min().unwrap_or(u64::MAX - delay);
         let own = 1.0 - self.least_sent.min().unwrap_or(0) as f64 / 1e9;
-        let enough = DIP.min(target.mul_f64(DIP_OF_TARGET)) + DIP_WITHIN.mul_f64(own.max(0.0));
+        let dip = DIP.min(target.mul_f64(DIP_OF_TARGET)) + noise;
+        let enough = dip + DIP_WITHIN.mul_f64(own.max(0.0));
         self.dip = Span::from_nanos(most - delay) > enough;
     }
 
@@ -201,7 +202,7 @@ mod tests {
         let mut before = None;
         for at in (from..end).step_by(10) {
             let (now, queue) = (ms(at), queue(at));
-            drains.on_delay(now, base(at) + queue.as_nanos(), TARGET);
+            drains.on_delay(now, base(at) + queue.as_nanos(), TARGET, Span::ZERO);
             let seen = Seen {
                 base: base(at),
                 queue,
@@ -266,6 +267,7 @@ mod tests {
                 ms(at),
                 BASE + if at < 1_050 { 8_000_000 } else { 4_000_000 },
                 TARGET,
+                Span::ZERO,
             );
             assert_eq!(flow.step(ms(at), RTT, 0.95, &seen), None);
         }

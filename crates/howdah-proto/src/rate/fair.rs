@@ -77,6 +77,9 @@ const STEER_MAX_YOUNG: f64 = 1.15;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
 const PROBE_MAX: f64 = 1.0;
+/// Where delays vary, a probe is so many times what they may change a sample by, up to this.
+const PROBE_NOISE: f64 = 2.0;
+const PROBE_NOISY_MAX: f64 = 0.25;
 /// Growth per RTT on the way back to a rate that the receiving host lost and the path did not.
 const PROBE_BACK: f64 = 1.0;
 /// Share of that rate that is gone back to; also what is left of the memory after each relapse.
@@ -373,12 +376,18 @@ impl Fair {
         self.delays.recent_owd.push(feedback.now, owd);
         let base = self.delays.base_owd.min().unwrap_or(owd);
         let recent = self.delays.recent_owd.min().unwrap_or(owd);
-        self.delays.queue = Span::from_nanos(recent - base);
+        if self.phase != Phase::Startup {
+            // (Its bursts are no line.)
+            self.delays.noise.on_delay(owd);
+        }
+        let noise = self.delays.noise.allowance();
+        self.delays.queue = Span::from_nanos(recent - base).saturating_sub(noise);
         // The queue that overflowed was longer than it seemed, too.
         let longer = Span::from_nanos(base_before.saturating_sub(base));
         self.bound.target_cap =
             (self.bound.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
-        self.drains.on_delay(feedback.now, recent, self.target());
+        self.drains
+            .on_delay(feedback.now, recent, self.target(), noise);
         self.company.on_delay(recent);
         let memory = feedback.echo();
         let queue = Span::from_nanos(owd - base.min(owd));
@@ -747,6 +756,10 @@ impl Fair {
         } else {
             self.probing.share = PROBE_FIRST;
         }
+        // Less would not be told from what varies.
+        let varies = self.delays.noise.allowance().as_secs_f64() / sample.span.as_secs_f64();
+        let told = (varies * PROBE_NOISE).min(PROBE_NOISY_MAX);
+        self.probing.share = self.probing.share.max(told);
         self.probing.base = sample.delivery_rate;
         // What is sent from now on fills a sample after a round trip and the sample's own length.
         let step = feedback.smoothed_rtt + sample.span.max(Span::from_millis(20));

@@ -11,6 +11,7 @@ mod fair;
 mod history;
 mod knowledge;
 mod marks;
+mod noise;
 mod overflow;
 mod room;
 mod share;

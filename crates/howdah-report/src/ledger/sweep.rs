@@ -49,10 +49,18 @@ pub(super) fn entries(
     cells: &[CellResult],
     judge: impl Fn(&[CellResult]) -> Vec<Entry>,
 ) -> Vec<Entry> {
-    let any = cells.iter().any(|cell| !set_up(cell).is_empty());
-    if !any {
+    let swept: BTreeSet<&str> = cells
+        .iter()
+        .filter(|cell| !set_up(cell).is_empty())
+        .map(|cell| &*cell.experiment)
+        .collect();
+    if swept.is_empty() {
         return judge(cells);
     }
+    // A run without the sweep is one of its set-ups, and would count in each as a trial more.
+    let counts =
+        |cell: &&CellResult| !swept.contains(&*cell.experiment) || !set_up(cell).is_empty();
+    let cells: &[CellResult] = &cells.iter().filter(counts).cloned().collect::<Vec<_>>();
     let mut judged: BTreeMap<SetUp<'_>, Vec<Entry>> = BTreeMap::new();
     let mut made = judge(&only(cells, &SetUp::new()));
     for (at, entry) in made.iter_mut().enumerate() {
@@ -163,6 +171,8 @@ mod tests {
             cell("A", &[("sweep.q", "2000")], 2),
             cell("A", &[("sweep.q", "9000")], 3),
             cell("B", &[], 5),
+            // Also run without the sweep.
+            cell("A", &[], 7),
         ];
         let made = entries(&cells, judge);
         assert_eq!(made[0].verdict, "shape holds");

@@ -10,6 +10,7 @@ mod replay;
 mod report;
 mod run;
 mod scenario_file;
+mod table;
 
 use crate::args::LabCommand;
 use howdah::{Error, ErrorKind};
@@ -26,6 +27,7 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::List(args) => list::run(args),
         LabCommand::Run(args) => run::run(args),
         LabCommand::Report(args) => report::run(args),
+        LabCommand::Table(args) => table::run(args),
         LabCommand::Ledger(args) => ledger::run(args),
         LabCommand::Gate(args) => gate::run(args),
         LabCommand::Attack(args) => attack::run(args),

@@ -1,6 +1,7 @@
 //! What the controller knows, by what it is about.
 
 use super::{BASE_WINDOW, LOSS_FLOOR_WINDOW, PROBE_FIRST, RECENT, TARGET_MAX};
+use crate::rate::noise::Noise;
 use crate::rate::overflow::LossByDelay;
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
@@ -13,6 +14,7 @@ pub(super) struct Delays {
     /// Minimum of (arrival by the receiver's clock - departure by ours).
     pub(super) base_owd: WindowedMin,
     pub(super) recent_owd: WindowedMin,
+    pub(super) noise: Noise,
     pub(super) queue: Span,
     /// Since when, and from which rate on, the queue has been far above its target.
     pub(super) delayed_since: Option<(Time, Rate)>,
@@ -26,6 +28,7 @@ impl Delays {
             base_rtt: Span::from_millis(100),
             base_owd: WindowedMin::new(BASE_WINDOW),
             recent_owd: WindowedMin::new(RECENT),
+            noise: Noise::default(),
             queue: Span::ZERO,
             delayed_since: None,
             peaks: VecDeque::new(),

@@ -1,0 +1,74 @@
+//! Paths whose delay varies from packet to packet, in virtual time.
+
+use howdah_core::{Rate, Span, Time};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
+use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_sim::{Flow, World};
+
+/// Share of 1 Gbit/s that a flow has alone from the 10th to the 25th second.
+fn alone(rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) -> f64 {
+    let config = PathConfig {
+        rate: Some(Rate::from_mbit_per_sec(1_000)),
+        delay: Span::from_millis(rtt_ms) / 2,
+        queue: QueueLimit::Time(Span::from_millis(50)),
+        loss: LossModel::Bernoulli(loss),
+        jitter: jitter.clone(),
+        reorder,
+        mtu: 9_000,
+        ..PathConfig::default()
+    };
+    let mut world = World::new(11);
+    let link = world.add_link(&config, &config);
+    let (near, far) = (world.add_host("near"), world.add_host("far"));
+    let mut client = SimEndpoint::client(sim_config(), 7);
+    let id = client.connection_mut().allocate_object();
+    client.connection_mut().send_object(id, None, u64::MAX);
+    client.connection_mut().set_readable(id, 1 << 60);
+    let mut server = SimEndpoint::server(sim_config(), 7, 1_007);
+    server.connection_mut().receive_object(id, None, None);
+    let flow = world.add_flow(Flow::between((near, client), (far, server)).over(link));
+    let received = |world: &World<SimEndpoint>| {
+        let bytes = world.endpoint(flow.b).connection().received_bytes(0);
+        bytes as f64
+    };
+    world.run_until(Time::ZERO + Span::from_secs(10));
+    let before = received(&world);
+    world.run_until(Time::ZERO + Span::from_secs(25));
+    (received(&world) - before) / (15.0 * 125e6)
+}
+
+#[test]
+fn delay_that_varies_is_no_queue() {
+    let ms = Span::from_millis;
+    let uniform = Jitter::Uniform(ms(10));
+    let normal = Jitter::Normal {
+        deviation: ms(5),
+        max: ms(40),
+    };
+    let heavy_tailed = Jitter::Pareto {
+        scale: ms(1),
+        shape: 1.5,
+        max: ms(50),
+    };
+    let mut bad = Vec::new();
+    for (name, jitter) in [
+        ("uniform", &uniform),
+        ("normal", &normal),
+        ("pareto", &heavy_tailed),
+    ] {
+        for (rtt_ms, reorder, loss) in [
+            (50, 0.0, 0.001),
+            (200, 0.0, 0.0),
+            (200, 0.0, 0.001),
+            (200, 1.0, 0.001),
+        ] {
+            let share = alone(rtt_ms, jitter, reorder, loss);
+            let place = format!("{name}, {rtt_ms} ms, {reorder} overtake, {loss} lost");
+            println!("{place}: {share:.2} of the link");
+            if share < 0.7 {
+                bad.push(format!("{place}: {share:.2}"));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{bad:#?}");
+}
