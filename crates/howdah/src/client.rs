@@ -2,11 +2,8 @@
 
 use crate::inside::Teller;
 use crate::session::at_cap::AtCap;
-use crate::session::holes::Announced;
-use crate::session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
-use crate::session::pace::Pace;
+use crate::session::dialogue::{self, side_report};
 use crate::session::receiving::{Place, Receiving};
-use crate::session::selection::Telling;
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::session::{from_connection, from_store};
@@ -15,8 +12,12 @@ use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, PathKnowledge};
+use howdah_session::holes::Announced;
+use howdah_session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
+use howdah_session::pace::Pace;
+use howdah_session::selection::Telling;
 use howdah_session::{Wait, WaitClock};
-use howdah_store::{RoomWait, SourceIdentity, Target, TreeReport, Wake};
+use howdah_store::{RoomWait, Target, TreeReport, Wake};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -293,8 +294,8 @@ impl<'a> Client<'a> {
             rtt_min_us: sender.rtt_min_us,
             loss_rate: sender.loss_rate(),
             mtu: sender.mtu,
-            sender: sender.usage(),
-            receiver: receiver.usage(),
+            sender: sender.into(),
+            receiver: receiver.into(),
             verified: match (judge.hashed, judge.reread) {
                 (true, true) => "reread",
                 (true, false) => "blake3",
@@ -405,7 +406,6 @@ impl<'a> Client<'a> {
                 resumed,
                 mode,
             } if matches!(self.step, Step::Asked) => {
-                let source = source.map(SourceIdentity::from);
                 if self.on_looked(now, connection, (source, mode)) {
                     return Ok(());
                 }
@@ -480,7 +480,7 @@ impl<'a> Client<'a> {
                     }
                     self.progress.bytes = sending.ended.unwrap_or(self.progress.bytes);
                     connection.finish_sending(object);
-                    let mut local = SideReport::new(self.start, &connection.stats());
+                    let mut local = side_report(self.start, &connection.stats());
                     let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
                     local.bottleneck = self
                         .at_cap
@@ -496,7 +496,7 @@ impl<'a> Client<'a> {
             Message::Answered(sum) => {
                 if let Task::Ask { answers, .. } = &self.task {
                     answers.with(|all| all.1 = sum);
-                    let local = SideReport::new(self.start, &connection.stats());
+                    let local = side_report(self.start, &connection.stats());
                     self.end(now, Ok((local, SideReport::default())));
                     connection.close(now, CloseCode::Done, "");
                 }
@@ -509,7 +509,7 @@ impl<'a> Client<'a> {
                 }
             }
             Message::Fail { kind, message } => {
-                let error = Message::failure(kind, &message, &self.peer());
+                let error = dialogue::failure(kind, &message, &self.peer());
                 return Err(error);
             }
             _ => {
@@ -569,7 +569,7 @@ impl<'a> Client<'a> {
                 self.hash = receiving.told().and_then(|(_, hash)| hash);
                 self.receiving = None;
                 connection.finish_receiving(object);
-                let mut side = SideReport::new(self.start, &connection.stats());
+                let mut side = side_report(self.start, &connection.stats());
                 side.hashed = arrived.hashed;
                 side.reread = arrived.reread;
                 connection.send_control(&Message::Done { object, side }.encode());
@@ -608,7 +608,7 @@ impl Application for Client<'_> {
                 ));
                 Ok(())
             }
-            Event::Control(bytes) => Message::decode(&bytes)
+            Event::Control(bytes) => dialogue::decode(&bytes)
                 .map_err(|e| Error::new(e.kind(), format!("{} {e}", self.peer())))
                 .and_then(|message| {
                     if let (Message::End { size, .. }, None) = (&message, &self.tree)

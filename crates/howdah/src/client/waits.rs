@@ -1,13 +1,13 @@
 //! What a client waits for, and what it says while it does.
 
 use super::{Client, Step, Task};
-use crate::session::chore::Finding;
-use crate::session::message::{SideReport, shown};
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
 use howdah_session::Wait;
+use howdah_session::message::{SideReport, shown};
+use howdah_session::questions::Finding;
 use howdah_store::MATCHES_MAX;
 
 impl Client<'_> {

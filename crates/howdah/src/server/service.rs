@@ -7,10 +7,10 @@ use super::{
     watch_lists,
 };
 use crate::access::{Authority, not_good_from};
+use crate::session::dialogue::{self, side_report};
 use crate::session::errand::Errands;
 use crate::session::files::serving::Serving;
 use crate::session::kept::KEPT_MAX;
-use crate::session::message::{Message, SideReport};
 use crate::session::places::Places;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
@@ -23,7 +23,8 @@ use howdah_net::{Allowance, Application, Attended, ConnKey, Full, Placement, Tcp
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_session::Wait;
-use howdah_store::{RoomWait, SourceIdentity, Wake};
+use howdah_session::message::Message;
+use howdah_store::{RoomWait, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -220,7 +221,7 @@ impl Service {
                     name,
                     size,
                     hash,
-                    source: source.map(SourceIdentity::from),
+                    source,
                     resume,
                     reread,
                     mode,
@@ -281,7 +282,7 @@ impl Service {
             Message::Done { object, .. } => {
                 if let Some(sending) = session.sending.take_if(|s| s.object == object) {
                     connection.finish_sending(object);
-                    let mut side = SideReport::new(session.start, &connection.stats());
+                    let mut side = side_report(session.start, &connection.stats());
                     side.hashed = sending.hashed();
                     side.bottleneck = session
                         .at_cap
@@ -295,7 +296,7 @@ impl Service {
                 }
             }
             Message::Fail { kind, message } => {
-                return Err(Message::failure(kind, &message, "the client"));
+                return Err(dialogue::failure(kind, &message, "the client"));
             }
             // The last words about a tree that is done or has failed may come late.
             Message::TreeThanks { .. }
@@ -381,7 +382,7 @@ impl Service {
         }
         let place = session.place.take();
         if !error.is_busy() {
-            connection.send_control(&Message::fail(error).encode());
+            connection.send_control(&dialogue::fail(error).encode());
         }
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
         self.control.tell(ServerEvent::Failed);
@@ -425,7 +426,7 @@ impl Service {
             sending.poll(now, connection)?;
         }
         let told = session.room.take_news().map(|news| {
-            connection.send_control(&Message::room(news.as_ref()).encode());
+            connection.send_control(&dialogue::room(news.as_ref()).encode());
             let text = match &news {
                 Some(error) => {
                     self.control.tell(ServerEvent::NoRoom);
@@ -455,7 +456,7 @@ impl Service {
         if let Some(tree) = &mut session.tree {
             if let Some(report) = tree.poll(now, connection)? {
                 tree.finish(connection);
-                let mut side = SideReport::new(session.start, &connection.stats());
+                let mut side = side_report(session.start, &connection.stats());
                 side.hashed = true;
                 side.reread = tree.is_reread();
                 side.bottleneck = session.at_cap.verdict(connection, 0);
@@ -494,7 +495,7 @@ impl Service {
         session.receiving = None;
         session.put = None;
         connection.finish_receiving(object);
-        let mut side = SideReport::new(session.start, &connection.stats());
+        let mut side = side_report(session.start, &connection.stats());
         side.hashed = arrived.hashed;
         side.reread = arrived.reread;
         side.bottleneck = session.at_cap.verdict(connection, 0);
@@ -511,7 +512,7 @@ impl Service {
             Event::Connected { peer_key } => self.on_connected(now, key, connection, &peer_key),
             Event::Control(_) if !connection.is_established() => {}
             Event::Control(bytes) => {
-                let result = Message::decode(&bytes).and_then(|message| match message {
+                let result = dialogue::decode(&bytes).and_then(|message| match message {
                     Message::Pace(pace) => {
                         // Nobody has a say before he is in.
                         if let Some(session) = self.sessions.get_mut(&key) {

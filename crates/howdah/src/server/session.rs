@@ -9,19 +9,20 @@ use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::files::serving::Serving;
-use crate::session::holes::Announced;
 use crate::session::kept::Early;
-use crate::session::message::Message;
-use crate::session::pace::Pace;
+use crate::session::pace;
 use crate::session::places::Place;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
-use crate::session::selection::Asked;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Usage;
 use howdah_proto::{Connection, SendLimit, Stats};
+use howdah_session::holes::Announced;
+use howdah_session::message::Message;
+use howdah_session::pace::Pace;
+use howdah_session::selection::Asked;
 use howdah_session::{Wait, WaitClock};
 use howdah_store::RoomWait;
 use std::collections::VecDeque;
@@ -211,8 +212,7 @@ impl Session {
         let cap = self.cap();
         self.applied = cap;
         connection.set_receive_cap(now, cap);
-        self.pace
-            .apply(now, connection, cap, self.rights.fixed_rate);
+        pace::apply(self.pace, now, connection, cap, self.rights.fixed_rate);
     }
 
     /// What it would move if it could, seen from what it moved lately; `None`: all that it gets.

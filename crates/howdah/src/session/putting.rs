@@ -1,12 +1,12 @@
 //! A server's place for what a client puts.
 
 use super::from_store;
-use super::message::Message;
 use super::receiving::Place;
-use super::resume::WireRanges;
 use crate::access::Rights;
 use crate::{Error, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
+use howdah_session::message::Message;
+use howdah_session::resume::WireRanges;
 use howdah_store::{
     Metadata, RESUMABLE_MIN, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
 };

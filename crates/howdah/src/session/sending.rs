@@ -1,11 +1,11 @@
 //! The half of a transfer that reads and sends.
 
-use super::holes;
-use super::message::{Message, RATE_CAP};
-use super::resume::{HEAD, MAX_VALUES, runs};
 use crate::{Error, ErrorKind};
 use howdah_core::{RangeSet, Span, Time};
 use howdah_proto::{Connection, SendLimit};
+use howdah_session::holes;
+use howdah_session::message::{Message, RATE_CAP};
+use howdah_session::resume::{HEAD, MAX_VALUES, WireRanges, runs};
 use howdah_store::{RESUMABLE_MIN, Source, SourceIdentity, StoreError};
 
 /// An object on its way out.
@@ -179,7 +179,7 @@ impl Sending {
     pub(crate) fn on_ready(
         &mut self,
         connection: &mut Connection,
-        held: &super::resume::WireRanges,
+        held: &WireRanges,
         values: bool,
     ) -> Result<(), Error> {
         if !self.waits_for_ready {

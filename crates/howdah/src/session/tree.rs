@@ -4,16 +4,15 @@
 mod told;
 
 use super::from_store;
-use super::holes::Announced;
 use super::large::{LargeFiles, Ready};
-use super::message::Message;
-use super::resume::WireIdentity;
 use super::sending::{Sending, Shares};
 use super::streams::{In, Out, packs_limits, receive_stream, send_stream, talk_limits};
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_net::Placement;
 use howdah_proto::Connection;
+use howdah_session::holes::Announced;
+use howdah_session::message::Message;
 use howdah_store::{
     ComparisonState, Memory, PlacedFile, ReceiverEnds, SenderEnds, SourceIdentity, StoreError, Tap,
     TreeDescriber, TreeOptions, TreeReceiver, TreeReport, TreeSender, Wake,
@@ -254,10 +253,7 @@ impl Tree {
                 index,
                 size,
                 source,
-            } => {
-                let source = source.map(SourceIdentity::from);
-                self.on_file(connection, object, (index, size), source)
-            }
+            } => self.on_file(connection, object, (index, size), source),
             Message::Holes { object, ref ranges } => {
                 self.holes.note(object, ranges.clone());
                 Ok(())
@@ -480,7 +476,7 @@ impl Tree {
                     object,
                     index,
                     size,
-                    source: sending.offer().as_ref().map(WireIdentity::from),
+                    source: sending.offer(),
                 };
                 connection.send_control(&message.encode());
                 self.out.push(Out {

@@ -156,7 +156,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
             let mut hear = Some(move || {
                 while let Ok(Ask::Pace(asked)) = handover::read_ask(&mut stdin) {
                     // The policy stays what it was.
-                    let _ = asked.apply_to(&pace);
+                    let _ = crate::session::pace::keep(asked, &pace);
                 }
             });
             let sender = errand::Sender {

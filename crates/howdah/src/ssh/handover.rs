@@ -5,13 +5,12 @@
 
 use super::within::Within;
 use crate::access::Only;
-use crate::session::message;
-use crate::session::message::KINDS;
-use crate::session::pace::Pace;
-use crate::session::selection::{Asked, Selection, Telling};
 use crate::versions::{self, Spoken};
 use crate::{Error, ErrorKind, PathBytes, PublicKey, Summary};
 use howdah_proto::codec::VERSION as WIRE;
+use howdah_session::message;
+use howdah_session::pace::Pace;
+use howdah_session::selection::{Asked, Selection, Telling};
 use howdah_store::TreeOptions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,6 +18,21 @@ use serde_json::Value;
 use std::io::{self, BufRead, Read as _, Write};
 use std::net::{IpAddr, SocketAddr};
 
+/// Kinds of failure by their numbers. The first ones are those of [`FailureKind`](howdah_session::FailureKind).
+const KINDS: [ErrorKind; 12] = [
+    ErrorKind::Io,
+    ErrorKind::NotFound,
+    ErrorKind::Refused,
+    ErrorKind::Integrity,
+    ErrorKind::NoSpace,
+    ErrorKind::Cancelled,
+    ErrorKind::SourceChanged,
+    ErrorKind::Usage,
+    ErrorKind::Protocol,
+    ErrorKind::Network,
+    ErrorKind::Auth,
+    ErrorKind::Partial,
+];
 /// Version of these lines. Members may come without a new one: who does not know them passes them over.
 const HANDOVER: u32 = 1;
 /// The oldest that are understood.
@@ -451,7 +465,7 @@ pub(super) fn write_errand(mut out: impl Write, mut errand: Errand) -> io::Resul
         while let Some(part) = telling.part() {
             write_ask(&mut out, &Ask::Part(part))?;
         }
-        let (sources, options) = telling.into_rest();
+        let (sources, options) = telling.take_rest();
         (errand.sources, errand.tree) = (sources, Some(options));
     }
     write_ask(out, &Ask::Errand(Box::new(errand)))

@@ -7,15 +7,15 @@ use crate::server::session::Session;
 use crate::session::errand::Errand;
 use crate::session::from_store;
 use crate::session::kept::{Early, Kept};
-use crate::session::message::Message;
 use crate::session::places::ONE;
 use crate::session::receiving::{Place, Receiving};
-use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
 use crate::{Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_session::message::Message;
+use howdah_session::resume::WireHeld;
 use howdah_store::{Metadata, Source, SourceSpec, Wake};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl Session {
                 object,
                 size,
                 hash,
-                source: identity.as_ref().map(WireIdentity::from),
+                source: identity,
                 resumed: !held.is_empty(),
                 mode,
             }
