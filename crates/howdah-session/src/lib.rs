@@ -51,6 +51,8 @@ pub mod reserved;
 pub mod resume;
 mod rules;
 pub mod selection;
+pub mod transfer;
+pub mod turns;
 mod waits;
 mod window;
 pub mod wire;

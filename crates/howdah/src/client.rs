@@ -16,6 +16,8 @@ use howdah_session::holes::Announced;
 use howdah_session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
 use howdah_session::pace::Pace;
 use howdah_session::selection::Telling;
+use howdah_session::transfer::{End, check_resumed};
+use howdah_session::turns::{Answered, Stage};
 use howdah_session::{Wait, WaitClock};
 use howdah_store::{RoomWait, Target, TreeReport, Wake};
 use std::collections::VecDeque;
@@ -331,6 +333,17 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// How far it has got.
+    fn stage(&self) -> Stage {
+        match self.step {
+            Step::Connecting | Step::Judging(_) | Step::Telling(_) => Stage::Before,
+            Step::Asked => Stage::Asked,
+            Step::Moving => Stage::Moving,
+            Step::Thanking(_) => Stage::Thanking,
+            Step::Ended(_) => Stage::Over,
+        }
+    }
+
     /// Whether the same command goes on where this one ended.
     fn can_go_on(&self) -> bool {
         self.can_go_on && self.receiving.as_ref().is_none_or(|r| r.kept_bytes() > 0)
@@ -381,8 +394,11 @@ impl<'a> Client<'a> {
         connection: &mut Connection,
         message: Message,
     ) -> Result<(), Error> {
+        let heard = self.stage().hears(&message, self.tree.is_some())?;
+        if heard == Answered::OfTree {
+            return self.on_tree_message(now, connection, &message);
+        }
         match message {
-            Message::Fail { .. } => {}
             Message::Room { lack } => {
                 self.peer_waits = lack.is_some();
                 if lack.is_none() && std::mem::take(&mut self.peer_is_busy) {
@@ -392,12 +408,7 @@ impl<'a> Client<'a> {
                 }
                 let lack = lack.map(|lack| format!("{}: {}", self.peer(), shown(&lack)));
                 self.tell_room(lack.as_deref());
-                return Ok(());
             }
-            _ if self.tree.is_some() => return self.on_tree_message(now, connection, &message),
-            _ => {}
-        }
-        match message {
             Message::Sending {
                 object,
                 size,
@@ -405,7 +416,7 @@ impl<'a> Client<'a> {
                 source,
                 resumed,
                 mode,
-            } if matches!(self.step, Step::Asked) => {
+            } => {
                 if self.on_looked(now, connection, (source, mode)) {
                     return Ok(());
                 }
@@ -416,12 +427,7 @@ impl<'a> Client<'a> {
                     self.place_for(size, hash, source, holes.clone(), mode)
                         .map_err(|e| from_store(&e))?
                 };
-                if resumed != (self.held_bytes > 0) {
-                    return Err(Error::new(
-                        ErrorKind::Protocol,
-                        "the server goes on with another copy than this one",
-                    ));
-                }
+                check_resumed(resumed, self.held_bytes)?;
                 let window = match &place {
                     Place::Store(sink) => sink.window_end(),
                     Place::Null { .. } => None,
@@ -444,7 +450,7 @@ impl<'a> Client<'a> {
                 let sending = self.sending.as_mut().filter(|s| s.object == object);
                 if let Some(sending) = sending {
                     sending.on_ready(connection, &held, values)?;
-                    self.held_bytes = sending.held_bytes;
+                    self.held_bytes = sending.held_bytes();
                     self.can_go_on = values;
                     let changed: Option<String> =
                         changed.map(|text| text.chars().filter(|c| !c.is_control()).collect());
@@ -468,17 +474,17 @@ impl<'a> Client<'a> {
             } => {
                 if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
                     self.total = Some(size);
-                    receiving.on_end(connection, size, blake3)?;
+                    receiving.on_end(connection, End { size, blake3 })?;
                 }
             }
             Message::Done { object, side } => {
                 if let Some(sending) = self.sending.take_if(|s| s.object == object) {
-                    sending.check_done()?;
-                    self.hash = sending.told().and_then(|(_, hash)| hash);
-                    if let Some(size) = sending.ended.filter(|_| sending.has_grown()) {
+                    let End { size, blake3 } = sending.on_done()?;
+                    self.hash = blake3;
+                    if sending.has_grown() {
                         self.tell_grown(size);
                     }
-                    self.progress.bytes = sending.ended.unwrap_or(self.progress.bytes);
+                    self.progress.bytes = size;
                     connection.finish_sending(object);
                     let mut local = side_report(self.start, &connection.stats());
                     let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
@@ -512,12 +518,8 @@ impl<'a> Client<'a> {
                 let error = dialogue::failure(kind, &message, &self.peer());
                 return Err(error);
             }
-            _ => {
-                return Err(Error::new(
-                    ErrorKind::Protocol,
-                    "the server answers out of turn",
-                ));
-            }
+            // Whatever else may come now is a last word that has been overtaken.
+            _ => {}
         }
         Ok(())
     }
@@ -566,7 +568,7 @@ impl<'a> Client<'a> {
             self.progress.bytes = connection.received_bytes(receiving.object);
             if let Some(arrived) = receiving.poll(now, connection)? {
                 let object = receiving.object;
-                self.hash = receiving.told().and_then(|(_, hash)| hash);
+                self.hash = receiving.told().and_then(|end| end.blake3);
                 self.receiving = None;
                 connection.finish_receiving(object);
                 let mut side = side_report(self.start, &connection.stats());

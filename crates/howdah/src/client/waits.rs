@@ -29,7 +29,8 @@ impl Client<'_> {
                 (Some(sending), _) if sending.waits_for_ready() => Some(Wait::Answer),
                 (Some(sending), _) => {
                     let arrived = connection.acked_bytes(sending.object);
-                    (sending.ended == Some(arrived)).then_some(Wait::Verdict)
+                    let is_all = sending.told().is_some_and(|end| end.size == arrived);
+                    is_all.then_some(Wait::Verdict)
                 }
                 (None, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
                 (None, None) => None,

@@ -24,6 +24,8 @@ use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_session::Wait;
 use howdah_session::message::Message;
+use howdah_session::transfer::{self, End};
+use howdah_session::turns::Heard;
 use howdah_store::{RoomWait, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -87,9 +89,12 @@ pub(super) struct Service {
 }
 
 /// What a line about a file that is there says of its content.
-fn content(told: Option<(u64, Option<[u8; 32]>)>) -> String {
+fn content(told: Option<End>) -> String {
     match told {
-        Some((size, Some(hash))) => {
+        Some(End {
+            size,
+            blake3: Some(hash),
+        }) => {
             let (high, low) = hash.split_at(16);
             let number = |half: &[u8]| {
                 half.iter()
@@ -101,7 +106,7 @@ fn content(told: Option<(u64, Option<[u8; 32]>)>) -> String {
                 number(low)
             )
         }
-        Some((size, None)) => format!(", {size} bytes"),
+        Some(End { size, blake3: None }) => format!(", {size} bytes"),
         None => String::new(),
     }
 }
@@ -183,20 +188,19 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        if session.is_beginning() {
-            return session.keep_for_later(message);
+        match session.doing().hears(&message)? {
+            Heard::Later => return session.keep_for_later(message),
+            Heard::OfTree => return self.on_tree_message(key, connection, message),
+            Heard::OfFiles => return self.on_files_message(key, message),
+            Heard::Begin
+            | Heard::Before
+            | Heard::OfObject
+            | Heard::Failed
+            | Heard::Late
+            | Heard::Pace => {}
         }
-        if session.tree.is_some() {
-            return self.on_tree_message(key, connection, message);
-        }
-        if session.files.is_some() {
-            return self.on_files_message(key, message);
-        }
-        let busy = session.is_busy();
         match message {
-            Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. }
-                if !busy =>
-            {
+            Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. } => {
                 self.begin_tree(now, key, connection, message)?;
             }
             Message::Put {
@@ -209,7 +213,7 @@ impl Service {
                 resume,
                 reread,
                 mode,
-            } if !busy => {
+            } => {
                 session.deed = Deed::new("put", std::slice::from_ref(&path));
                 may_act(self.audit.as_ref())?;
                 let holes = session.holes.take(object, size)?;
@@ -238,27 +242,26 @@ impl Service {
                 hash,
                 held,
                 values,
-            } if !busy => {
+            } => {
                 session.deed = Deed::new("get", std::slice::from_ref(&path));
                 may_act(self.audit.as_ref())?;
-                let ask = Get {
-                    path,
+                let wanted = transfer::Get {
                     window_end,
-                    hash,
                     held,
                     values,
                 };
+                let ask = Get { path, hash, wanted };
                 self.begin(now, key, connection, Request::Get(ask))?;
             }
-            Message::Ask(question) if !busy => {
+            Message::Ask(question) => {
                 let (verb, about) = question.what();
                 session.deed = Deed::new(verb, about);
                 may_act(self.audit.as_ref())?;
                 self.begin(now, key, connection, Request::Ask(question))?;
             }
-            Message::OpenFiles if !busy => self.open_files(key, connection)?,
+            Message::OpenFiles => self.open_files(key, connection)?,
             Message::Holes { object, ranges } => session.holes.note(object, ranges),
-            Message::Selection(part) if !busy => {
+            Message::Selection(part) => {
                 session.asked.note(part)?;
             }
             Message::Values {
@@ -276,11 +279,12 @@ impl Service {
                 blake3,
             } => {
                 if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
-                    receiving.on_end(connection, size, blake3)?;
+                    receiving.on_end(connection, End { size, blake3 })?;
                 }
             }
             Message::Done { object, .. } => {
                 if let Some(sending) = session.sending.take_if(|s| s.object == object) {
+                    let end = sending.on_done()?;
                     connection.finish_sending(object);
                     let mut side = side_report(session.start, &connection.stats());
                     side.hashed = sending.hashed();
@@ -288,47 +292,22 @@ impl Service {
                         .at_cap
                         .verdict(connection, sending.waits.verdict(false));
                     connection.send_control(&Message::Thanks { side }.encode());
-                    let told = sending.told();
-                    let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
+                    let line = format!(
+                        "{}: {} done{}",
+                        session.peer,
+                        session.deed,
+                        content(Some(end))
+                    );
                     self.log(&line);
-                    self.note_end(Happened::Done, key, Outcome::file(told));
+                    self.note_end(Happened::Done, key, Outcome::file(Some(end)));
                     self.control.tell(ServerEvent::Done);
                 }
             }
             Message::Fail { kind, message } => {
                 return Err(dialogue::failure(kind, &message, "the client"));
             }
-            // The last words about a tree that is done or has failed may come late.
-            Message::TreeThanks { .. }
-            | Message::TreeDone { .. }
-            | Message::TreeSettled { .. }
-            | Message::TreeFile { .. }
-            | Message::TreeFileMissing { .. } => {}
-            Message::Put { .. }
-            | Message::Pace(_)
-            | Message::Get { .. }
-            | Message::TreePut { .. }
-            | Message::TreeGet { .. }
-            | Message::TreeVerify { .. }
-            | Message::TreeAccepted { .. }
-            | Message::TreeComes { .. }
-            | Message::TreePlaced { .. }
-            | Message::Sending { .. }
-            | Message::Ready { .. }
-            | Message::Room { .. }
-            | Message::Selection(_)
-            | Message::Ask(_)
-            | Message::Findings(_)
-            | Message::Answered(_)
-            | Message::OpenFiles
-            | Message::FilesOpen { .. }
-            | Message::AskFiles(_)
-            | Message::Thanks { .. } => {
-                return Err(Error::new(
-                    ErrorKind::Protocol,
-                    "the client asks out of turn",
-                ));
-            }
+            // A last word that has been overtaken.
+            _ => {}
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ use howdah_session::holes::Announced;
 use howdah_session::message::Message;
 use howdah_session::pace::Pace;
 use howdah_session::selection::Asked;
+use howdah_session::turns::Doing;
 use howdah_session::{Wait, WaitClock};
 use howdah_store::RoomWait;
 use std::collections::VecDeque;
@@ -244,6 +245,21 @@ impl Session {
     /// Whether what it asked for is not there yet, or waits: what comes meanwhile is about that.
     pub(super) fn is_beginning(&self) -> bool {
         self.opening.is_some() || self.waiting.is_some() || self.early.is_some()
+    }
+
+    /// What it does.
+    pub(super) fn doing(&self) -> Doing {
+        if self.is_beginning() {
+            Doing::Beginning
+        } else if self.tree.is_some() {
+            Doing::Tree
+        } else if self.files.is_some() {
+            Doing::Files
+        } else if self.is_busy() {
+            Doing::One
+        } else {
+            Doing::Nothing
+        }
     }
 
     /// Whether it has a transfer under way.

@@ -13,6 +13,7 @@ use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_session::holes::Announced;
 use howdah_session::message::Message;
+use howdah_session::transfer::End;
 use howdah_store::{
     ComparisonState, Memory, PlacedFile, ReceiverEnds, SenderEnds, SourceIdentity, StoreError, Tap,
     TreeDescriber, TreeOptions, TreeReceiver, TreeReport, TreeSender, Wake,
@@ -244,7 +245,7 @@ impl Tree {
                 size,
                 blake3,
             } => match self.into.iter_mut().find(|i| i.receiving.object == object) {
-                Some(found) => found.receiving.on_end(connection, size, blake3),
+                Some(found) => found.receiving.on_end(connection, End { size, blake3 }),
                 // Or of an object that has been given up.
                 None => self.large.keep(object, message),
             },
@@ -287,8 +288,8 @@ impl Tree {
                 }
                 if let (Side::Sender(sender), Some(file)) = (&mut self.side, out.file) {
                     if stored {
-                        let (held, grown) = (out.sending.held_bytes, out.sending.has_grown());
-                        let hash = out.sending.told().and_then(|(_, hash)| hash);
+                        let (held, grown) = (out.sending.held_bytes(), out.sending.has_grown());
+                        let hash = out.sending.told().and_then(|end| end.blake3);
                         sender.large_done(file, held, hash, grown);
                     } else {
                         sender.large_refused(&file);

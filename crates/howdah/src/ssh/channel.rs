@@ -164,7 +164,7 @@ impl FarEnd {
             },
             Answer::Failed { message, kind } => {
                 let message: String = message.chars().filter(|c| !c.is_control()).collect();
-                let kind = kind.map_or(ErrorKind::Io, handover::kind);
+                let kind = kind.map_or(ErrorKind::Io, super::kinds::kind);
                 return Err(Error::new(kind, format!("{name}: {message}")));
             }
         };

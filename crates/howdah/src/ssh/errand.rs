@@ -184,7 +184,7 @@ fn watch(
                 message,
                 stuck,
             }) => {
-                let kind = handover::kind(kind);
+                let kind = super::kinds::kind(kind);
                 let hint = if kind == ErrorKind::Network {
                     format!(
                         "; the data goes from {} to {} directly, not by way of this machine",
@@ -233,7 +233,7 @@ pub(super) fn run(errand: Errand, sender: Sender<'_>, out: &(dyn Fn(&Told) + Syn
     out(&match send(errand, sender, out) {
         Ok(summary) => Told::Done(Box::new(summary)),
         Err(error) => Told::Failed {
-            kind: handover::kind_number(error.kind()),
+            kind: super::kinds::kind_number(error.kind()),
             message: error.to_string(),
             stuck: !error.is_lost_connection(),
         },

@@ -18,21 +18,6 @@ use serde_json::Value;
 use std::io::{self, BufRead, Read as _, Write};
 use std::net::{IpAddr, SocketAddr};
 
-/// Kinds of failure by their numbers. The first ones are those of [`FailureKind`](howdah_session::FailureKind).
-const KINDS: [ErrorKind; 12] = [
-    ErrorKind::Io,
-    ErrorKind::NotFound,
-    ErrorKind::Refused,
-    ErrorKind::Integrity,
-    ErrorKind::NoSpace,
-    ErrorKind::Cancelled,
-    ErrorKind::SourceChanged,
-    ErrorKind::Usage,
-    ErrorKind::Protocol,
-    ErrorKind::Network,
-    ErrorKind::Auth,
-    ErrorKind::Partial,
-];
 /// Version of these lines. Members may come without a new one: who does not know them passes them over.
 const HANDOVER: u32 = 1;
 /// The oldest that are understood.
@@ -408,7 +393,7 @@ fn read_answer_said(text: &[u8]) -> Result<Answer, HandoverError> {
         kind: told,
     } = &mut answer
         && matches!(
-            told.map(kind),
+            told.map(super::kinds::kind),
             None | Some(ErrorKind::Network | ErrorKind::Protocol)
         )
         && let Ok(head) = serde_json::from_slice::<Head>(text)
@@ -553,17 +538,6 @@ fn read_told_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
     (line.last() == Some(&b'\n')).then_some(line)
 }
 
-/// A kind of failure as a number, and back.
-pub(super) fn kind_number(kind: ErrorKind) -> u8 {
-    let at = KINDS.iter().position(|k| *k == kind);
-    at.unwrap_or(0) as u8
-}
-
-pub(super) fn kind(number: u8) -> ErrorKind {
-    let kind = KINDS.get(usize::from(number));
-    kind.copied().unwrap_or(ErrorKind::Io)
-}
-
 pub(super) fn write_tunnel(mut out: impl Write) -> io::Result<()> {
     out.write_all(&[TUNNEL, b"\n"].concat())?;
     out.flush()
@@ -654,7 +628,7 @@ mod tests {
         let failed = |kind| {
             let failed = Answer::Failed {
                 message: "no line of howdah".into(),
-                kind: Some(kind_number(kind)),
+                kind: Some(super::super::kinds::kind_number(kind)),
             };
             serde_json::to_value(failed).expect("plain data")
         };
