@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -189,6 +189,10 @@ lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real
 bench-sim: setup ## Measure the simulator: data packets a second for one flow of ours
 	$(call say,simulator speed)
 	$(CARGO) run --release --locked -p howdah-proto --example sim_speed
+
+sim-sessions: setup ## A million sessions of one file in virtual time: lost connections, hosts that die, failing and full disks, hostile peers (HOWDAH_SEEDS, or HOWDAH_SEED for one)
+	$(call say,sessions in virtual time)
+	HOWDAH_SEEDS=$${HOWDAH_SEEDS:-1000000} $(CARGO) test --release --locked -p howdah-session --test sessions -- --nocapture
 
 check-forward: setup ## Cells of K14proto whole and fast-forwarded, and by how much they differ (CHECK="--every 29 --from 3 scenarios/k14proto" and others)
 	$(call say,fast-forward against whole runs)
@@ -380,7 +384,7 @@ hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of d
 	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
 	set -x; \
 	$(CARGO) test --locked -p howdah-net -p howdah --lib --test many $$(programs howdah) -- $$rows $(also) strangers::; \
-	$(CARGO) test --locked -p howdah-session -p howdah-store --lib $$(programs howdah-store) -- $$rows $(also) crew:: journal:: codec:: manifest::; \
+	$(CARGO) test --locked -p howdah-session -p howdah-store --lib $$(programs howdah-session) $$(programs howdah-store) -- $$rows $(also) crew:: journal:: codec:: manifest::; \
 	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows; \
 	$(CARGO) test --locked -p howdah-daemon --test hostile
 	$(call say,anybody at all)

@@ -109,8 +109,8 @@ pub const TARGETS: &[Target] = &[
     ),
     target(
         "message",
-        howdah::fuzzing::message,
-        howdah::fuzzing::message_samples,
+        howdah_session::fuzzing::message,
+        howdah_session::fuzzing::message_samples,
     ),
     slow(target("packs", packs, trees::packs_samples)),
     slow(target("pair", pair, Vec::new)),

@@ -1,5 +1,9 @@
-//! What `howdah-fuzz` calls: the streams of a tree, and the gate that everything in one must pass. Each takes any bytes and panics
+//! What `howdah-fuzz` calls: messages, the streams of a tree, and the gate that everything in one must pass. Each takes any bytes and panics
 //! where something is true that must never be.
+
+mod message;
+
+pub use message::{message, message_samples};
 
 use crate::entry::{Entry, Meta, bounds};
 use crate::wire::put_version;

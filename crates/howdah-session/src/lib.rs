@@ -1,5 +1,8 @@
-//! What two hosts say about trees of files, and what of it is let in. Without IO: no clock, socket, disk or thread.
+//! What two hosts say about files and trees, and what of it is let in. Without IO: no clock, socket, disk or thread.
 //!
+//! * A [`Message`](message::Message) is what one says on the control stream, with what it drags: [`questions`], the [`files`] of a
+//!   session that stays open, the [`pace`] of a copy, what of it is there already ([`resume`]), and a [`selection`] that is too long for
+//!   one message.
 //! * [`TreeOptions`] is what one asks the other for, with its [rules](RuleList), its [list of paths](PathList), and what
 //!   a [`Filter`] makes of both.
 //! * An [`Entry`](entry::Entry) is what a manifest says about one name.
@@ -9,7 +12,7 @@
 //! * [`Metadata`] is the right of a session to set metadata, or to be shown it.
 //! * [`PathBytes`] is a path of another machine, [`WaitClock`] how long its next word is waited for, [`Window`] how much may be under way.
 //!
-//! docs/trees.md is the specification.
+//! docs/protocol.md section 16 and docs/trees.md are the specification.
 
 #![forbid(unsafe_code)]
 #![warn(
@@ -23,23 +26,33 @@ mod answers;
 mod change;
 pub mod entry;
 mod error;
+mod failure;
+pub mod files;
 mod filter;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;
+pub mod holes;
 mod manifest;
 mod matcher;
 mod memory;
+pub mod message;
 mod modes;
 pub mod names;
 pub mod naming;
 mod options;
+pub mod pace;
 mod path_bytes;
 mod paths;
+pub mod questions;
 mod report;
 pub mod reserved;
+pub mod resume;
 mod rules;
+pub mod selection;
+pub mod transfer;
+pub mod turns;
 mod waits;
 mod window;
 pub mod wire;
@@ -48,6 +61,7 @@ pub use allowed::Metadata;
 pub use answers::{Answer, AnswerEncoder, decode_answer};
 pub use change::{Act, Change, Reasons};
 pub use error::{SessionError, refused};
+pub use failure::{FailureKind, Misbehaved};
 pub use filter::Filter;
 pub use gate::{Asked, Gate};
 pub use manifest::{ManifestDecoder, ManifestEncoder};
@@ -57,6 +71,7 @@ pub use options::{LINK_DESTS, TreeOptions};
 pub use path_bytes::PathBytes;
 pub use paths::{PathList, PathListBuilder, PathWalk};
 pub use report::TreeReport;
+pub use resume::SourceIdentity;
 pub use rules::{Rule, RuleList, RuleRef};
 pub use waits::{Wait, WaitClock};
 pub use window::Window;

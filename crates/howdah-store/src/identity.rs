@@ -1,44 +1,10 @@
 //! Which version of which file something is.
 
 use crate::StoreError;
+use howdah_session::SourceIdentity;
 use rustix::fs::Stat;
 use std::fs::File;
 use std::path::Path;
-
-/// What a source is known by between two runs of the same copy.
-///
-/// Two equal identities mean: the same inode, not written to, not renamed over, not touched in
-/// between. The time of change cannot be set by programs, so a modification time that somebody put
-/// back does not hide a change. The device's number is left out: it may differ after a reboot.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SourceIdentity {
-    /// Bytes.
-    pub size: u64,
-    /// Last modification of the content, in seconds and nanoseconds.
-    pub mtime: (i64, u32),
-    /// Last change of content, name or attributes, in seconds and nanoseconds.
-    pub ctime: (i64, u32),
-    /// Its number in its file system.
-    pub inode: u64,
-}
-
-impl SourceIdentity {
-    /// What tells `now` from this one, in words; `None` if they are the same.
-    pub fn difference(&self, now: &Self) -> Option<String> {
-        let text = if self.size != now.size {
-            format!("it had {} bytes and has {} now", self.size, now.size)
-        } else if self.mtime != now.mtime {
-            "it was modified".to_owned()
-        } else if self.inode != now.inode {
-            "it is another file".to_owned()
-        } else if self.ctime != now.ctime {
-            "it was written to, renamed or given other attributes".to_owned()
-        } else {
-            return None;
-        };
-        Some(text)
-    }
-}
 
 /// (dev, ino, size, mtime, ctime): changes whenever somebody writes to or replaces a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -111,45 +77,5 @@ impl Identity {
             ctime: (self.ctime.0, self.ctime.1 as u32),
             inode: self.ino,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_changed_is_named() {
-        let before = SourceIdentity {
-            size: 5,
-            mtime: (1, 2),
-            ctime: (3, 4),
-            inode: 6,
-        };
-        assert_eq!(before.difference(&before), None);
-        let says = |now: SourceIdentity, part: &str| {
-            let text = before.difference(&now).unwrap_or_default();
-            assert!(text.contains(part), "{text}");
-        };
-        says(
-            SourceIdentity { size: 7, ..before },
-            "had 5 bytes and has 7",
-        );
-        says(
-            SourceIdentity {
-                mtime: (1, 3),
-                ..before
-            },
-            "modified",
-        );
-        says(SourceIdentity { inode: 7, ..before }, "another file");
-        // Its modification time was put back; the time of change cannot be.
-        says(
-            SourceIdentity {
-                ctime: (3, 5),
-                ..before
-            },
-            "written to",
-        );
     }
 }

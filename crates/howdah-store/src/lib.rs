@@ -84,8 +84,10 @@ pub use batch::{Batch, Part};
 pub use durable::{Prepare, publish};
 pub use error::StoreError;
 pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
+pub use howdah_session::SourceIdentity;
+pub use howdah_session::holes::MAX_HOLE_BYTES;
 pub use howdah_session::reserved::is_reserved;
-pub use identity::SourceIdentity;
+pub use howdah_session::resume::{GROUP, RESUMABLE_MIN};
 #[cfg(target_os = "linux")]
 pub use kept::keep_out_of;
 pub use leftovers::{Fate, Leftover, Leftovers};
@@ -94,15 +96,11 @@ pub use look::{Found, FoundKind};
 pub use quota::Quota;
 pub use room::RoomWait;
 pub use root::Root;
-pub use sink::{
-    Backlog, Outcome, RESUMABLE_MIN, RangeFile, Sink, SinkOptions, SinkSpec, wait_for_leftovers,
-};
+pub use sink::{Backlog, Outcome, RangeFile, Sink, SinkOptions, SinkSpec, wait_for_leftovers};
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
-pub use sparse::MAX_HOLE_BYTES;
 pub use stale::temp_name;
 pub use target::{Held, Target};
-pub use tree::GROUP;
 pub use trees::{
     Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LINK_DESTS,
     LargeFile, LargeOpening, LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES,

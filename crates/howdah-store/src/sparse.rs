@@ -4,7 +4,7 @@
 //! comes like other bytes, and a receiver that knows that the source has holes leaves whole blocks of zeros
 //! unwritten. A file without holes stays one: somebody may have reserved its space on purpose.
 
-use crate::tree::GROUP;
+use crate::{GROUP, MAX_HOLE_BYTES};
 use howdah_core::{ByteRange, RangeSet};
 use rustix::io::Errno;
 use std::fs::File;
@@ -18,9 +18,6 @@ const BLOCK: u64 = 4_096;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Separate holes of a file that are told: they must fit into one message. The others are sent as zeros.
 const MAX_HOLES: usize = 4_096;
-/// Bytes of holes that are left out of a file: both sides hash them, which takes an hour for some TiB, so a peer must not name any
-/// number. Further ones are sent as zeros.
-pub const MAX_HOLE_BYTES: u64 = 16 << 40;
 /// Looks at a file for its holes, each of two system calls: some 50 ms at most.
 const MAX_LOOKS: usize = 32_768;
 

@@ -1,8 +1,8 @@
 //! A target, and what an interrupted copy has left of it.
 
+use crate::SourceIdentity;
 use crate::descriptors::opened;
 use crate::durable::{Links, PartFile, Place, Prepare};
-use crate::identity::SourceIdentity;
 use crate::journal::{Contents, Journal};
 use crate::root::{self, retry};
 use crate::stale::{self, Lock};

@@ -11,11 +11,9 @@ use blake3::hazmat::{
 };
 use std::collections::HashMap;
 
+use crate::GROUP;
 use howdah_core::ByteRange;
 
-/// The unit of verification: 2^10 chunks. A sender tells the value of each (32 bytes per MiB), and
-/// a receiver claims whole ones.
-pub const GROUP: u64 = 1 << 20;
 /// Level of the largest subtree that a node may stand for: 2^62 bytes.
 pub(crate) const MAX_LEVEL: u8 = 42;
 

@@ -3,9 +3,9 @@
 
 use crate::client::Task;
 use crate::copy::{Remote, run};
-use crate::session::chore::{Finding, Question, Sum};
 use crate::session::from_store;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, KnownHosts, Location, PathBytes, Progress};
+use howdah_session::questions::{Finding, Question, Sum};
 use howdah_store::{Fate, Leftovers, Root, could_mean, has_wildcards};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

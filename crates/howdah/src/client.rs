@@ -2,11 +2,8 @@
 
 use crate::inside::Teller;
 use crate::session::at_cap::AtCap;
-use crate::session::holes::Announced;
-use crate::session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
-use crate::session::pace::Pace;
+use crate::session::dialogue::{self, side_report};
 use crate::session::receiving::{Place, Receiving};
-use crate::session::selection::Telling;
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::session::{from_connection, from_store};
@@ -15,8 +12,14 @@ use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, PathKnowledge};
+use howdah_session::holes::Announced;
+use howdah_session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
+use howdah_session::pace::Pace;
+use howdah_session::selection::Telling;
+use howdah_session::transfer::{End, check_resumed};
+use howdah_session::turns::{Answered, Stage};
 use howdah_session::{Wait, WaitClock};
-use howdah_store::{RoomWait, SourceIdentity, Target, TreeReport, Wake};
+use howdah_store::{RoomWait, Target, TreeReport, Wake};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -293,8 +296,8 @@ impl<'a> Client<'a> {
             rtt_min_us: sender.rtt_min_us,
             loss_rate: sender.loss_rate(),
             mtu: sender.mtu,
-            sender: sender.usage(),
-            receiver: receiver.usage(),
+            sender: sender.into(),
+            receiver: receiver.into(),
             verified: match (judge.hashed, judge.reread) {
                 (true, true) => "reread",
                 (true, false) => "blake3",
@@ -327,6 +330,17 @@ impl<'a> Client<'a> {
         if !matches!(self.step, Step::Ended(_)) {
             self.ended_at = now;
             self.step = Step::Ended(result.map(Box::new));
+        }
+    }
+
+    /// How far it has got.
+    fn stage(&self) -> Stage {
+        match self.step {
+            Step::Connecting | Step::Judging(_) | Step::Telling(_) => Stage::Before,
+            Step::Asked => Stage::Asked,
+            Step::Moving => Stage::Moving,
+            Step::Thanking(_) => Stage::Thanking,
+            Step::Ended(_) => Stage::Over,
         }
     }
 
@@ -380,8 +394,11 @@ impl<'a> Client<'a> {
         connection: &mut Connection,
         message: Message,
     ) -> Result<(), Error> {
+        let heard = self.stage().hears(&message, self.tree.is_some())?;
+        if heard == Answered::OfTree {
+            return self.on_tree_message(now, connection, &message);
+        }
         match message {
-            Message::Fail { .. } => {}
             Message::Room { lack } => {
                 self.peer_waits = lack.is_some();
                 if lack.is_none() && std::mem::take(&mut self.peer_is_busy) {
@@ -391,12 +408,7 @@ impl<'a> Client<'a> {
                 }
                 let lack = lack.map(|lack| format!("{}: {}", self.peer(), shown(&lack)));
                 self.tell_room(lack.as_deref());
-                return Ok(());
             }
-            _ if self.tree.is_some() => return self.on_tree_message(now, connection, &message),
-            _ => {}
-        }
-        match message {
             Message::Sending {
                 object,
                 size,
@@ -404,8 +416,7 @@ impl<'a> Client<'a> {
                 source,
                 resumed,
                 mode,
-            } if matches!(self.step, Step::Asked) => {
-                let source = source.map(SourceIdentity::from);
+            } => {
                 if self.on_looked(now, connection, (source, mode)) {
                     return Ok(());
                 }
@@ -416,12 +427,7 @@ impl<'a> Client<'a> {
                     self.place_for(size, hash, source, holes.clone(), mode)
                         .map_err(|e| from_store(&e))?
                 };
-                if resumed != (self.held_bytes > 0) {
-                    return Err(Error::new(
-                        ErrorKind::Protocol,
-                        "the server goes on with another copy than this one",
-                    ));
-                }
+                check_resumed(resumed, self.held_bytes)?;
                 let window = match &place {
                     Place::Store(sink) => sink.window_end(),
                     Place::Null { .. } => None,
@@ -444,7 +450,7 @@ impl<'a> Client<'a> {
                 let sending = self.sending.as_mut().filter(|s| s.object == object);
                 if let Some(sending) = sending {
                     sending.on_ready(connection, &held, values)?;
-                    self.held_bytes = sending.held_bytes;
+                    self.held_bytes = sending.held_bytes();
                     self.can_go_on = values;
                     let changed: Option<String> =
                         changed.map(|text| text.chars().filter(|c| !c.is_control()).collect());
@@ -468,19 +474,19 @@ impl<'a> Client<'a> {
             } => {
                 if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
                     self.total = Some(size);
-                    receiving.on_end(connection, size, blake3)?;
+                    receiving.on_end(connection, End { size, blake3 })?;
                 }
             }
             Message::Done { object, side } => {
                 if let Some(sending) = self.sending.take_if(|s| s.object == object) {
-                    sending.check_done()?;
-                    self.hash = sending.told().and_then(|(_, hash)| hash);
-                    if let Some(size) = sending.ended.filter(|_| sending.has_grown()) {
+                    let End { size, blake3 } = sending.on_done()?;
+                    self.hash = blake3;
+                    if sending.has_grown() {
                         self.tell_grown(size);
                     }
-                    self.progress.bytes = sending.ended.unwrap_or(self.progress.bytes);
+                    self.progress.bytes = size;
                     connection.finish_sending(object);
-                    let mut local = SideReport::new(self.start, &connection.stats());
+                    let mut local = side_report(self.start, &connection.stats());
                     let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
                     local.bottleneck = self
                         .at_cap
@@ -496,7 +502,7 @@ impl<'a> Client<'a> {
             Message::Answered(sum) => {
                 if let Task::Ask { answers, .. } = &self.task {
                     answers.with(|all| all.1 = sum);
-                    let local = SideReport::new(self.start, &connection.stats());
+                    let local = side_report(self.start, &connection.stats());
                     self.end(now, Ok((local, SideReport::default())));
                     connection.close(now, CloseCode::Done, "");
                 }
@@ -509,15 +515,11 @@ impl<'a> Client<'a> {
                 }
             }
             Message::Fail { kind, message } => {
-                let error = Message::failure(kind, &message, &self.peer());
+                let error = dialogue::failure(kind, &message, &self.peer());
                 return Err(error);
             }
-            _ => {
-                return Err(Error::new(
-                    ErrorKind::Protocol,
-                    "the server answers out of turn",
-                ));
-            }
+            // Whatever else may come now is a last word that has been overtaken.
+            _ => {}
         }
         Ok(())
     }
@@ -566,10 +568,10 @@ impl<'a> Client<'a> {
             self.progress.bytes = connection.received_bytes(receiving.object);
             if let Some(arrived) = receiving.poll(now, connection)? {
                 let object = receiving.object;
-                self.hash = receiving.told().and_then(|(_, hash)| hash);
+                self.hash = receiving.told().and_then(|end| end.blake3);
                 self.receiving = None;
                 connection.finish_receiving(object);
-                let mut side = SideReport::new(self.start, &connection.stats());
+                let mut side = side_report(self.start, &connection.stats());
                 side.hashed = arrived.hashed;
                 side.reread = arrived.reread;
                 connection.send_control(&Message::Done { object, side }.encode());
@@ -608,7 +610,7 @@ impl Application for Client<'_> {
                 ));
                 Ok(())
             }
-            Event::Control(bytes) => Message::decode(&bytes)
+            Event::Control(bytes) => dialogue::decode(&bytes)
                 .map_err(|e| Error::new(e.kind(), format!("{} {e}", self.peer())))
                 .and_then(|message| {
                     if let (Message::End { size, .. }, None) = (&message, &self.tree)

@@ -96,6 +96,9 @@ pub use howdah_core::{ByteRange, Rate, Span};
 pub use howdah_proto::Share;
 pub use howdah_recording::{DecodeError, Facts, Held, Interval, Recording, Slow, Verdict};
 pub use howdah_session::PathBytes;
+pub use howdah_session::files::{
+    AttestedFile, DirEntry, FileInfo, FileKind, FileVersion, FilesRequest,
+};
 #[cfg(target_os = "linux")]
 pub use howdah_store::keep_out_of;
 pub use howdah_store::{
@@ -120,8 +123,6 @@ pub use server::{
     Inherited, Log, Server, ServerConfig, ServerControl, ServerEvent, ServerRefusal, SessionMoved,
     SessionStatus,
 };
-pub use session::files::attest::AttestedFile;
-pub use session::files::wire::{DirEntry, FileInfo, FileKind, FileVersion, FilesRequest};
 pub use ssh::{DEFAULT_PORTS, FarEndHost, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;

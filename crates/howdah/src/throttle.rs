@@ -29,7 +29,7 @@ impl Default for Inner {
 
 impl Throttle {
     /// The smallest limit: below that a connection could not be told from a dead one. To stop, pause.
-    pub const MIN: Rate = Rate::from_bits_per_sec(64_000);
+    pub const MIN: Rate = howdah_session::pace::Pace::LEAST;
 
     /// No limit.
     pub fn new() -> Self {

@@ -8,10 +8,10 @@ use crate::copy::{Remote, leaving, run};
 use crate::inside::with_threads_in;
 use crate::sandbox::Sandbox;
 use crate::session::from_store;
-use crate::session::selection;
 use crate::ssh::Within;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress};
 use howdah_core::{Rate, Span};
+use howdah_session::selection;
 use howdah_store::{
     ComparisonState, Difference, NOTES, Next, ReceiverEnds, SenderEnds, StoreError, Tally,
     TreeComparison, TreeDescriber, TreeOptions, TreeReport, TreeSubject, comparison_ends,

@@ -1,7 +1,7 @@
 //! A journal against a plain model: copies that claim, are killed at any byte, damaged and gone on with.
 
 use super::*;
-use crate::tree::GROUP;
+use crate::GROUP;
 use proptest::prelude::*;
 
 const GROUPS: u64 = 24;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::tree::GROUP;
+use crate::GROUP;
 use proptest::prelude::*;
 use std::io::Seek as _;
 

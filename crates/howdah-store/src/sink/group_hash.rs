@@ -2,9 +2,10 @@
 
 use super::ledger::Ledger;
 use super::queue::AbortFlag;
+use crate::GROUP;
 use crate::StoreError;
 use crate::durable::PartFile;
-use crate::tree::{GROUP, GroupHash, Tree};
+use crate::tree::{GroupHash, Tree};
 use crate::{sparse, worker};
 use blake3::hazmat::ChainingValue;
 use howdah_core::{ByteRange, RangeSet};

@@ -19,8 +19,9 @@ use crate::batch::Batch;
 use crate::durable::PartFile;
 use crate::outcome::Slot;
 use crate::target::{Started, Target};
-use crate::tree::GROUP;
-use crate::{Limits, RoomWait, Root, SourceIdentity, StoreError, Wake, space, worker};
+use crate::{
+    GROUP, Limits, RESUMABLE_MIN, RoomWait, Root, SourceIdentity, StoreError, Wake, space, worker,
+};
 use howdah_core::{ByteRange, RangeSet, Rate};
 use ledger::Ledger;
 use queue::{Inlet, Message};
@@ -109,9 +110,6 @@ impl Default for SinkOptions {
         }
     }
 }
-
-/// Files below that size are begun anew: to go on with them saves nothing.
-pub const RESUMABLE_MIN: u64 = 4 * GROUP;
 
 /// How far the writer is behind.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

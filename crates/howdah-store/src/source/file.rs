@@ -5,10 +5,10 @@
 use super::Finished;
 use crate::cursor::Cursor;
 use crate::durable::forget_pages;
-use crate::identity::{Identity, SourceIdentity};
+use crate::identity::Identity;
 use crate::outcome::{Reporter, Slot};
-use crate::tree::{GROUP, GroupHash, Tree};
-use crate::{Limits, StoreError, Wake, sparse, worker};
+use crate::tree::{GroupHash, Tree};
+use crate::{GROUP, Limits, SourceIdentity, StoreError, Wake, sparse, worker};
 use howdah_core::{ByteRange, RangeSet};
 use std::fs::File;
 use std::io;

@@ -3,14 +3,14 @@
 use super::{Client, Step, Task};
 use crate::keys::PublicKey;
 use crate::session::from_store;
-use crate::session::message::Message;
-use crate::session::pace::Pace;
+use crate::session::pace;
 use crate::session::receiving::Place;
-use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
 use crate::{Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Time};
 use howdah_proto::Connection;
+use howdah_session::message::Message;
+use howdah_session::resume::WireHeld;
 use howdah_store::{
     Limits, RoomWait, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError,
     Target, TreeOptions,
@@ -34,7 +34,7 @@ impl Client<'_> {
 
     /// Makes the side that sends keep the pace that the user wants now.
     pub(super) fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
-        let pace = Pace::new(self.config.policy, self.config.share, &self.config.throttle);
+        let pace = pace::wanted(self.config.policy, self.config.share, &self.config.throttle);
         // What a server refuses for seconds makes it slow for long afterwards.
         let pace = pace.resting_if(self.peer_is_busy && self.task.is_put());
         if pace == self.pace {
@@ -42,7 +42,7 @@ impl Client<'_> {
         }
         self.pace = pace;
         if self.task.is_put() {
-            pace.apply(now, connection, None, true);
+            pace::apply(pace, now, connection, None, true);
         } else {
             connection.send_control(&Message::Pace(pace).encode());
         }
@@ -94,7 +94,7 @@ impl Client<'_> {
                     name,
                     size,
                     hash,
-                    source: source.as_ref().map(WireIdentity::from),
+                    source,
                     resume: self.config.resume,
                     reread: self.config.reread,
                     mode,
@@ -112,7 +112,9 @@ impl Client<'_> {
                 self.progress.current = vec![path.to_string()];
                 let target = self.open_target().map_err(|e| from_store(&e))?;
                 let held = target.as_ref().and_then(Target::held);
-                let held = held.filter(|_| self.config.resume).map(WireHeld::from);
+                let held = held
+                    .filter(|_| self.config.resume)
+                    .map(|held| WireHeld::new(held.source, &held.ranges));
                 let values = target.is_some();
                 self.target = target;
                 let get = Message::Get {

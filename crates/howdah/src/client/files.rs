@@ -2,12 +2,13 @@
 
 use super::{Client, Step, Task};
 use crate::Error;
+use crate::session::dialogue::side_report;
 use crate::session::files::protocol;
-use crate::session::message::SideReport;
 use crate::session::streams::receive_answers;
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
+use howdah_session::message::SideReport;
 use howdah_store::pipe;
 
 impl Client<'_> {
@@ -45,7 +46,7 @@ impl Client<'_> {
         };
         if desk.is_closed() && matches!(self.step, Step::Moving) {
             let gives_up = desk.is_waiting();
-            let local = SideReport::new(self.start, &connection.stats());
+            let local = side_report(self.start, &connection.stats());
             self.receiving = None;
             self.end(now, Ok((local, SideReport::default())));
             // The server's log has it that way.

@@ -1,7 +1,7 @@
 //! What the flight recorder sees of a client's connection.
 
 use super::{Client, Step};
-use crate::session::message::IP_UDP_BYTES;
+use crate::session::dialogue::IP_UDP_BYTES;
 use crate::session::receiving::Receiving;
 use howdah_core::{Rate, Span, Time};
 use howdah_proto::{Connection, SendLimit, Stats};

@@ -1,7 +1,7 @@
 //! What a user is told ten times a second.
 
 use super::{Client, NOW_TICKS, TICK};
-use crate::session::message::IP_UDP_BYTES;
+use crate::session::dialogue::IP_UDP_BYTES;
 use howdah_core::{Rate, Time};
 use howdah_proto::{Connection, PathKnowledge, Stats};
 

@@ -2,14 +2,15 @@
 
 use super::{Client, Step, Task};
 use crate::range::{SourceFile, held};
+use crate::session::dialogue::side_report;
 use crate::session::from_store;
-use crate::session::message::{Message, SideReport};
 use crate::session::receiving::Place;
-use crate::session::resume::WireHeld;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::{RangeSet, Time};
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
+use howdah_session::message::{Message, SideReport};
+use howdah_session::resume::WireHeld;
 use howdah_store::{RangeFile, Sink, SinkOptions, SourceIdentity};
 use std::sync::Arc;
 
@@ -26,7 +27,9 @@ impl Client<'_> {
             path,
             window_end: range.is_none().then_some(0),
             hash: true,
-            held: range.and_then(held).as_ref().map(WireHeld::from),
+            held: range
+                .and_then(held)
+                .map(|held| WireHeld::new(held.source, &held.ranges)),
             values: true,
         };
         connection.send_control(&get.encode());
@@ -46,7 +49,7 @@ impl Client<'_> {
         if let Some(identity) = source {
             seen.set(SourceFile { identity, mode });
         }
-        let local = SideReport::new(self.start, &connection.stats());
+        let local = side_report(self.start, &connection.stats());
         self.end(now, Ok((local, SideReport::default())));
         connection.close(now, CloseCode::Done, "it only asked which version is there");
         true

@@ -3,8 +3,8 @@
 use crate::ask::Answers;
 use crate::range::Seen;
 use crate::remote::desk::Desk;
-use crate::session::chore::Question;
 use crate::{Location, PathBytes};
+use howdah_session::questions::Question;
 use howdah_store::{ComparisonState, RangeFile, ReceiverEnds, TreeOptions, TreeSource, TreeTarget};
 use std::sync::Arc;
 

@@ -1,14 +1,16 @@
 //! The client's part in a copy of a tree.
 
 use super::{Client, Step, Task};
+use crate::session::dialogue::side_report;
 use crate::session::from_store;
-use crate::session::message::{Message, SideReport};
-use crate::session::selection::Telling;
+use crate::session::selection;
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind, PathBytes, RatePolicy};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
+use howdah_session::message::Message;
+use howdah_session::selection::Telling;
 use howdah_store::{TreeOptions, TreeReceiver, TreeReport, TreeSender};
 
 impl Client<'_> {
@@ -34,7 +36,7 @@ impl Client<'_> {
         let Step::Telling(telling) = &mut self.step else {
             return Ok(());
         };
-        match telling.go_on(connection) {
+        match selection::tell(telling, connection) {
             Some((paths, options)) => self.begin_tree(connection, paths, options),
             None => Ok(()),
         }
@@ -203,7 +205,7 @@ impl Client<'_> {
         {
             let ours = tree.report();
             tree.finish(connection);
-            let mut local = SideReport::new(self.start, &connection.stats());
+            let mut local = side_report(self.start, &connection.stats());
             let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
             local.bottleneck = self.at_cap.verdict(connection, tree.waits().verdict(fixed));
             let thanks = Message::TreeThanks {
@@ -220,7 +222,7 @@ impl Client<'_> {
         }
         if let Some(report) = received {
             tree.finish(connection);
-            let mut side = SideReport::new(self.start, &connection.stats());
+            let mut side = side_report(self.start, &connection.stats());
             side.hashed = true;
             side.reread = tree.is_reread();
             let done = Message::TreeDone {

@@ -1,13 +1,13 @@
 //! What a client waits for, and what it says while it does.
 
 use super::{Client, Step, Task};
-use crate::session::chore::Finding;
-use crate::session::message::{SideReport, shown};
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
 use howdah_session::Wait;
+use howdah_session::message::{SideReport, shown};
+use howdah_session::questions::Finding;
 use howdah_store::MATCHES_MAX;
 
 impl Client<'_> {
@@ -29,7 +29,8 @@ impl Client<'_> {
                 (Some(sending), _) if sending.waits_for_ready() => Some(Wait::Answer),
                 (Some(sending), _) => {
                     let arrived = connection.acked_bytes(sending.object);
-                    (sending.ended == Some(arrived)).then_some(Wait::Verdict)
+                    let is_all = sending.told().is_some_and(|end| end.size == arrived);
+                    is_all.then_some(Wait::Verdict)
                 }
                 (None, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
                 (None, None) => None,

@@ -4,6 +4,7 @@
 use crate::{Error, ErrorKind, PathBytes, PublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use howdah_session::files::STATEMENT_MAX;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Component, Path};
@@ -12,8 +13,6 @@ use std::path::{Component, Path};
 pub(crate) const SCHEMA: u32 = 1;
 /// What is signed begins with it: the same keys sign handshakes, which begin otherwise.
 const CONTEXT: &[u8] = b"howdah receipt\n";
-/// Bytes of a statement.
-pub(crate) const STATEMENT_MAX: usize = 32 << 10;
 /// Bytes of lines that are hashed together, unless one alone has more.
 const PART_BYTES: usize = 16 << 10;
 /// Numbers beyond are none of JSON's.

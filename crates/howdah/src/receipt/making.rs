@@ -6,14 +6,14 @@ use crate::copy::Remote;
 use crate::manifest::{Listed, Manifest};
 use crate::remote::desk::Desk;
 use crate::remote::{Files, FilesAnswer};
-use crate::session::files::attest::AttestedFile;
-use crate::session::files::wire::FilesRequest;
+use crate::session::files::attest::entry_of;
 use crate::trees::is_contents;
 use crate::{
     Cancel, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, PathBytes, PublicKey,
     Summary, TreeOptions, Trust,
 };
 use howdah_audit::now_utc;
+use howdah_session::files::{AttestedFile, FilesRequest};
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -140,7 +140,7 @@ impl ReceiptMaker {
                 }
             })
             .collect();
-        let entries: Vec<_> = attested.iter().map(AttestedFile::entry).collect();
+        let entries: Vec<_> = attested.iter().map(entry_of).collect();
         let parts = parts_of(&entries);
         let sums: Vec<_> = parts
             .iter()

@@ -10,4 +10,4 @@ pub use checking::{Checked, Wanted, check_receipt};
 pub use form::{Direction, End, Receipt, Statement};
 pub use making::ReceiptMaker;
 
-pub(crate) use form::{Entry, PartSum, STATEMENT_MAX, root_of};
+pub(crate) use form::{Entry, PartSum, root_of};

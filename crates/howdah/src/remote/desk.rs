@@ -1,10 +1,9 @@
 //! What is asked about files and not answered yet: shared by those who ask, the connection, and whoever reads the answers.
 
 use super::incoming;
-use crate::session::files::wire::{DirEntry, FilesRequest};
-use crate::session::files::{MESSAGE_COST, OPEN_COST};
-use crate::session::message::Message;
 use crate::{Error, ErrorKind, FilesAnswer, PathBytes};
+use howdah_session::files::{DirEntry, FilesRequest, MESSAGE_COST, OPEN_COST, cost};
+use howdah_session::message::Message;
 use howdah_store::{Spout, Wake, threads};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -222,7 +221,7 @@ impl Desk {
                 state.waiting.pop_front();
                 continue;
             };
-            let cost = request.cost();
+            let cost = cost(&request);
             if state.cost > 0 && state.cost + cost > OPEN_COST {
                 break;
             }
@@ -264,7 +263,7 @@ impl Desk {
     /// It is answered.
     pub(super) fn answer(&self, open: Open, result: Result<FilesAnswer, Error>) {
         let mut state = self.lock();
-        state.cost = state.cost.saturating_sub(open.request.cost());
+        state.cost = state.cost.saturating_sub(cost(&open.request));
         if state.waiting.is_empty() {
             drop(state);
         } else {

@@ -1,10 +1,11 @@
 //! Reads the answers to questions about files.
 
 use super::desk::{Desk, Open};
+use crate::session::dialogue;
 use crate::session::files::protocol;
-use crate::session::files::wire::{FilesRequest, Header, Part};
-use crate::session::message::Message;
 use crate::{Error, FilesAnswer};
+use howdah_session::Misbehaved;
+use howdah_session::files::{FilesRequest, Header, Part};
 use std::io::{self, Read};
 
 /// Names of one directory; more are refused, since they are held in memory.
@@ -16,9 +17,9 @@ const AT_ONCE: usize = 1 << 20;
 /// Reads until the connection is over.
 pub(super) fn read(desk: &Desk, mut from: impl Read) {
     let mut next = || -> io::Result<Option<Result<(), Error>>> {
-        let header = match Header::read(&mut from)? {
+        let header = match read_header(&mut from)? {
             None => return Ok(None),
-            Some(Err(error)) => return Ok(Some(Err(error))),
+            Some(Err(error)) => return Ok(Some(Err(error.into()))),
             Some(Ok(header)) => header,
         };
         let Some(mut open) = desk.take(header.id) else {
@@ -46,6 +47,21 @@ pub(super) fn read(desk: &Desk, mut from: impl Read) {
     }
 }
 
+/// The next header; `None` at the end.
+fn read_header(from: &mut impl Read) -> io::Result<Option<Result<Header, Misbehaved>>> {
+    let mut len = [0; 4];
+    match from.read(&mut len[..1])? {
+        0 => return Ok(None),
+        _ => from.read_exact(&mut len[1..])?,
+    }
+    let mut bytes = match Header::length(len) {
+        Ok(len) => vec![0; len],
+        Err(error) => return Ok(Some(Err(error))),
+    };
+    from.read_exact(&mut bytes)?;
+    Ok(Some(Header::decode(&bytes)))
+}
+
 /// Whether that is the name of something in a directory: whoever copies what is listed makes paths of it (H1).
 fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
@@ -65,7 +81,7 @@ fn hear(
     };
     let answer = match (part, &open.request) {
         (Part::Failed { kind, message }, _) => {
-            return Ok(Some(Err(Message::failure(kind, &message, "the server"))));
+            return Ok(Some(Err(dialogue::failure(kind, &message, "the server"))));
         }
         (Part::Bytes { range, len }, FilesRequest::Read { ranges, .. }) => {
             let at = range as usize;
@@ -257,18 +273,18 @@ mod tests {
     fn h1_a_list_has_names_of_one_directory_and_no_ways_out() {
         let entry = |name: &[u8]| crate::DirEntry {
             name: crate::PathBytes::from(name),
-            info: crate::FileInfo {
-                kind: crate::FileKind::File,
-                is_link: false,
-                version: crate::FileVersion {
+            info: howdah_session::files::info(
+                crate::FileKind::File,
+                false,
+                crate::FileVersion {
                     size: 1,
                     modified: (0, 0),
                     changed: (0, 0),
                     inode: 1,
                 },
-                mode: None,
-                owner: None,
-            },
+                None,
+                None,
+            ),
         };
         let list = || FilesRequest::List { path: "d".into() };
         for (name, good) in [

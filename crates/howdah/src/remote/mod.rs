@@ -5,10 +5,9 @@ mod incoming;
 
 use crate::client::Task;
 use crate::copy::{Remote, run};
-use crate::session::files::RANGES_MAX;
-use crate::session::files::wire::{DirEntry, FileInfo, FileVersion, FilesRequest};
 use crate::{Cancel, Client, CopyConfig, Error, ErrorKind, KnownHosts, PathBytes, Place, Trust};
 use desk::Desk;
+use howdah_session::files::{DirEntry, FileInfo, FileVersion, FilesRequest, RANGES_MAX};
 use std::fmt;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};

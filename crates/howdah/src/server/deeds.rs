@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use howdah_audit::{AuditLog, now_utc};
 use howdah_net::ConnKey;
+use howdah_session::transfer::End;
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -135,11 +136,10 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Of a file of that size, if that is known, and content.
-    pub(super) fn file(told: Option<(u64, Option<[u8; 32]>)>) -> Self {
-        let hash = told.and_then(|(_, hash)| hash);
+    pub(super) fn file(told: Option<End>) -> Self {
         Self {
-            bytes: told.map(|(size, _)| size),
-            blake3: hash.map(hex),
+            bytes: told.map(|end| end.size),
+            blake3: told.and_then(|end| end.blake3).map(hex),
             ..Self::default()
         }
     }

@@ -7,10 +7,10 @@ use super::{
     watch_lists,
 };
 use crate::access::{Authority, not_good_from};
+use crate::session::dialogue::{self, side_report};
 use crate::session::errand::Errands;
 use crate::session::files::serving::Serving;
 use crate::session::kept::KEPT_MAX;
-use crate::session::message::{Message, SideReport};
 use crate::session::places::Places;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
@@ -23,7 +23,10 @@ use howdah_net::{Allowance, Application, Attended, ConnKey, Full, Placement, Tcp
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_session::Wait;
-use howdah_store::{RoomWait, SourceIdentity, Wake};
+use howdah_session::message::Message;
+use howdah_session::transfer::{self, End};
+use howdah_session::turns::Heard;
+use howdah_store::{RoomWait, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -86,9 +89,12 @@ pub(super) struct Service {
 }
 
 /// What a line about a file that is there says of its content.
-fn content(told: Option<(u64, Option<[u8; 32]>)>) -> String {
+fn content(told: Option<End>) -> String {
     match told {
-        Some((size, Some(hash))) => {
+        Some(End {
+            size,
+            blake3: Some(hash),
+        }) => {
             let (high, low) = hash.split_at(16);
             let number = |half: &[u8]| {
                 half.iter()
@@ -100,7 +106,7 @@ fn content(told: Option<(u64, Option<[u8; 32]>)>) -> String {
                 number(low)
             )
         }
-        Some((size, None)) => format!(", {size} bytes"),
+        Some(End { size, blake3: None }) => format!(", {size} bytes"),
         None => String::new(),
     }
 }
@@ -182,20 +188,19 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        if session.is_beginning() {
-            return session.keep_for_later(message);
+        match session.doing().hears(&message)? {
+            Heard::Later => return session.keep_for_later(message),
+            Heard::OfTree => return self.on_tree_message(key, connection, message),
+            Heard::OfFiles => return self.on_files_message(key, message),
+            Heard::Begin
+            | Heard::Before
+            | Heard::OfObject
+            | Heard::Failed
+            | Heard::Late
+            | Heard::Pace => {}
         }
-        if session.tree.is_some() {
-            return self.on_tree_message(key, connection, message);
-        }
-        if session.files.is_some() {
-            return self.on_files_message(key, message);
-        }
-        let busy = session.is_busy();
         match message {
-            Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. }
-                if !busy =>
-            {
+            Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. } => {
                 self.begin_tree(now, key, connection, message)?;
             }
             Message::Put {
@@ -208,7 +213,7 @@ impl Service {
                 resume,
                 reread,
                 mode,
-            } if !busy => {
+            } => {
                 session.deed = Deed::new("put", std::slice::from_ref(&path));
                 may_act(self.audit.as_ref())?;
                 let holes = session.holes.take(object, size)?;
@@ -220,7 +225,7 @@ impl Service {
                     name,
                     size,
                     hash,
-                    source: source.map(SourceIdentity::from),
+                    source,
                     resume,
                     reread,
                     mode,
@@ -237,27 +242,26 @@ impl Service {
                 hash,
                 held,
                 values,
-            } if !busy => {
+            } => {
                 session.deed = Deed::new("get", std::slice::from_ref(&path));
                 may_act(self.audit.as_ref())?;
-                let ask = Get {
-                    path,
+                let wanted = transfer::Get {
                     window_end,
-                    hash,
                     held,
                     values,
                 };
+                let ask = Get { path, hash, wanted };
                 self.begin(now, key, connection, Request::Get(ask))?;
             }
-            Message::Ask(question) if !busy => {
+            Message::Ask(question) => {
                 let (verb, about) = question.what();
                 session.deed = Deed::new(verb, about);
                 may_act(self.audit.as_ref())?;
                 self.begin(now, key, connection, Request::Ask(question))?;
             }
-            Message::OpenFiles if !busy => self.open_files(key, connection)?,
+            Message::OpenFiles => self.open_files(key, connection)?,
             Message::Holes { object, ranges } => session.holes.note(object, ranges),
-            Message::Selection(part) if !busy => {
+            Message::Selection(part) => {
                 session.asked.note(part)?;
             }
             Message::Values {
@@ -275,59 +279,35 @@ impl Service {
                 blake3,
             } => {
                 if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
-                    receiving.on_end(connection, size, blake3)?;
+                    receiving.on_end(connection, End { size, blake3 })?;
                 }
             }
             Message::Done { object, .. } => {
                 if let Some(sending) = session.sending.take_if(|s| s.object == object) {
+                    let end = sending.on_done()?;
                     connection.finish_sending(object);
-                    let mut side = SideReport::new(session.start, &connection.stats());
+                    let mut side = side_report(session.start, &connection.stats());
                     side.hashed = sending.hashed();
                     side.bottleneck = session
                         .at_cap
                         .verdict(connection, sending.waits.verdict(false));
                     connection.send_control(&Message::Thanks { side }.encode());
-                    let told = sending.told();
-                    let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
+                    let line = format!(
+                        "{}: {} done{}",
+                        session.peer,
+                        session.deed,
+                        content(Some(end))
+                    );
                     self.log(&line);
-                    self.note_end(Happened::Done, key, Outcome::file(told));
+                    self.note_end(Happened::Done, key, Outcome::file(Some(end)));
                     self.control.tell(ServerEvent::Done);
                 }
             }
             Message::Fail { kind, message } => {
-                return Err(Message::failure(kind, &message, "the client"));
+                return Err(dialogue::failure(kind, &message, "the client"));
             }
-            // The last words about a tree that is done or has failed may come late.
-            Message::TreeThanks { .. }
-            | Message::TreeDone { .. }
-            | Message::TreeSettled { .. }
-            | Message::TreeFile { .. }
-            | Message::TreeFileMissing { .. } => {}
-            Message::Put { .. }
-            | Message::Pace(_)
-            | Message::Get { .. }
-            | Message::TreePut { .. }
-            | Message::TreeGet { .. }
-            | Message::TreeVerify { .. }
-            | Message::TreeAccepted { .. }
-            | Message::TreeComes { .. }
-            | Message::TreePlaced { .. }
-            | Message::Sending { .. }
-            | Message::Ready { .. }
-            | Message::Room { .. }
-            | Message::Selection(_)
-            | Message::Ask(_)
-            | Message::Findings(_)
-            | Message::Answered(_)
-            | Message::OpenFiles
-            | Message::FilesOpen { .. }
-            | Message::AskFiles(_)
-            | Message::Thanks { .. } => {
-                return Err(Error::new(
-                    ErrorKind::Protocol,
-                    "the client asks out of turn",
-                ));
-            }
+            // A last word that has been overtaken.
+            _ => {}
         }
         Ok(())
     }
@@ -381,7 +361,7 @@ impl Service {
         }
         let place = session.place.take();
         if !error.is_busy() {
-            connection.send_control(&Message::fail(error).encode());
+            connection.send_control(&dialogue::fail(error).encode());
         }
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
         self.control.tell(ServerEvent::Failed);
@@ -425,7 +405,7 @@ impl Service {
             sending.poll(now, connection)?;
         }
         let told = session.room.take_news().map(|news| {
-            connection.send_control(&Message::room(news.as_ref()).encode());
+            connection.send_control(&dialogue::room(news.as_ref()).encode());
             let text = match &news {
                 Some(error) => {
                     self.control.tell(ServerEvent::NoRoom);
@@ -455,7 +435,7 @@ impl Service {
         if let Some(tree) = &mut session.tree {
             if let Some(report) = tree.poll(now, connection)? {
                 tree.finish(connection);
-                let mut side = SideReport::new(session.start, &connection.stats());
+                let mut side = side_report(session.start, &connection.stats());
                 side.hashed = true;
                 side.reread = tree.is_reread();
                 side.bottleneck = session.at_cap.verdict(connection, 0);
@@ -494,7 +474,7 @@ impl Service {
         session.receiving = None;
         session.put = None;
         connection.finish_receiving(object);
-        let mut side = SideReport::new(session.start, &connection.stats());
+        let mut side = side_report(session.start, &connection.stats());
         side.hashed = arrived.hashed;
         side.reread = arrived.reread;
         side.bottleneck = session.at_cap.verdict(connection, 0);
@@ -511,7 +491,7 @@ impl Service {
             Event::Connected { peer_key } => self.on_connected(now, key, connection, &peer_key),
             Event::Control(_) if !connection.is_established() => {}
             Event::Control(bytes) => {
-                let result = Message::decode(&bytes).and_then(|message| match message {
+                let result = dialogue::decode(&bytes).and_then(|message| match message {
                     Message::Pace(pace) => {
                         // Nobody has a say before he is in.
                         if let Some(session) = self.sessions.get_mut(&key) {

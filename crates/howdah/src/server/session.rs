@@ -9,19 +9,21 @@ use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::files::serving::Serving;
-use crate::session::holes::Announced;
 use crate::session::kept::Early;
-use crate::session::message::Message;
-use crate::session::pace::Pace;
+use crate::session::pace;
 use crate::session::places::Place;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
-use crate::session::selection::Asked;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Usage;
 use howdah_proto::{Connection, SendLimit, Stats};
+use howdah_session::holes::Announced;
+use howdah_session::message::Message;
+use howdah_session::pace::Pace;
+use howdah_session::selection::Asked;
+use howdah_session::turns::Doing;
 use howdah_session::{Wait, WaitClock};
 use howdah_store::RoomWait;
 use std::collections::VecDeque;
@@ -211,8 +213,7 @@ impl Session {
         let cap = self.cap();
         self.applied = cap;
         connection.set_receive_cap(now, cap);
-        self.pace
-            .apply(now, connection, cap, self.rights.fixed_rate);
+        pace::apply(self.pace, now, connection, cap, self.rights.fixed_rate);
     }
 
     /// What it would move if it could, seen from what it moved lately; `None`: all that it gets.
@@ -244,6 +245,21 @@ impl Session {
     /// Whether what it asked for is not there yet, or waits: what comes meanwhile is about that.
     pub(super) fn is_beginning(&self) -> bool {
         self.opening.is_some() || self.waiting.is_some() || self.early.is_some()
+    }
+
+    /// What it does.
+    pub(super) fn doing(&self) -> Doing {
+        if self.is_beginning() {
+            Doing::Beginning
+        } else if self.tree.is_some() {
+            Doing::Tree
+        } else if self.files.is_some() {
+            Doing::Files
+        } else if self.is_busy() {
+            Doing::One
+        } else {
+            Doing::Nothing
+        }
     }
 
     /// Whether it has a transfer under way.

@@ -4,12 +4,13 @@
 use super::*;
 use crate::access::Rights;
 use crate::keys::KeyOptions;
-use crate::session::chore::Question;
-use crate::session::message::Message;
+use crate::session::dialogue;
 use crate::session::sending::Sending;
 use howdah_net::{Application, Attended, ConnKey, Placement, bind};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
+use howdah_session::message::Message;
+use howdah_session::questions::Question;
 use howdah_store::{Memory, Source, SourceSpec, TreeOptions, Wake};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -97,7 +98,7 @@ impl Application for Asker {
                 self.is_over = true;
                 return;
             }
-            Event::Control(bytes) => match Message::decode(&bytes).expect("a server of ours") {
+            Event::Control(bytes) => match dialogue::decode(&bytes).expect("a server of ours") {
                 Message::Done { .. } | Message::TreeDone { .. } | Message::Answered(_) => Ok(()),
                 Message::Fail { message, .. } => Err(message),
                 _ => return,

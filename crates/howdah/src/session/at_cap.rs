@@ -3,9 +3,10 @@
 //! Samples of what a sender waits for cannot tell: below a limit the source is always ahead, a busy machine is busy with others,
 //! and a small file is over before the first sample. So it is counted how long the bytes that went would take at the limit alone.
 
-use super::message::{IP_UDP_BYTES, RATE_CAP};
+use crate::session::dialogue::IP_UDP_BYTES;
 use howdah_core::{Rate, Time};
 use howdah_proto::Connection;
+use howdah_session::message::RATE_CAP;
 
 /// Of the time that a copy took, the limit explains so much or it was something else.
 const SHARE: f64 = 0.6;

@@ -1,12 +1,12 @@
 //! Small questions that are no copies: what a name with wildcards means there, what interrupted copies have left.
 
 use super::from_store;
-use super::message::Message;
 use crate::access::Rights;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_proto::Connection;
+use howdah_session::message::Message;
+use howdah_session::questions::{Finding, Question, Sum};
 use howdah_store::{Fate, Leftovers, MATCHES_MAX, StoreError, Wake, threads};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -17,60 +17,6 @@ const PART_BYTES: usize = 24 << 10;
 const WAITING: usize = 4;
 /// What was left is named up to that number, and counted beyond it.
 const NAMED_MAX: u64 = 100_000;
-
-/// What a server is asked.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) enum Question {
-    /// What these names mean, with a name for each wildcard.
-    Expand { patterns: Vec<PathBytes> },
-    /// What have interrupted copies left in that directory and below? It goes, unless somebody writes to it.
-    Clean {
-        path: PathBytes,
-        dry_run: bool,
-        /// In seconds since 1970: what is younger stays.
-        modified_until: Option<i64>,
-    },
-}
-
-/// Something that is there.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Finding {
-    /// Number of the pattern.
-    pub(crate) of: u32,
-    pub(crate) path: PathBytes,
-    pub(crate) is_dir: bool,
-    pub(crate) bytes: u64,
-    /// Of what was left: 0 removed, 1 in use, 2 could not be removed.
-    pub(crate) fate: u8,
-}
-
-/// All of it, counted.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Sum {
-    pub(crate) names: u64,
-    pub(crate) bytes: u64,
-    pub(crate) in_use: u64,
-    pub(crate) failed: u64,
-    /// The first of what could not be looked at, a line each.
-    pub(crate) notes: Vec<String>,
-}
-
-impl Question {
-    /// What it is, and about which names: for the log.
-    pub(crate) fn what(&self) -> (&'static str, &[PathBytes]) {
-        match self {
-            Self::Expand { patterns } => ("expand", patterns),
-            Self::Clean { path, dry_run, .. } => {
-                let word = if *dry_run {
-                    "look for leftovers in"
-                } else {
-                    "clean"
-                };
-                (word, std::slice::from_ref(path))
-            }
-        }
-    }
-}
 
 enum Said {
     Findings(Vec<Finding>),

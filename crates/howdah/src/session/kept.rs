@@ -40,7 +40,7 @@ impl Kept {
         for (start, mut bytes) in self.pieces {
             let whole = ByteRange::with_len(start, bytes.len() as u64);
             // What is right on the disk is not written again.
-            let missing = receiving.held.missing(whole).map(|range| Placement {
+            let missing = receiving.held().missing(whole).map(|range| Placement {
                 at: (range.start - start) as usize,
                 range,
             });

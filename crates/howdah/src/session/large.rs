@@ -3,13 +3,13 @@
 
 use super::from_store;
 use super::kept::{KEPT_MAX, Kept};
-use super::message::Message;
 use super::receiving::{Place, Receiving};
-use super::resume::WireRanges;
 use crate::{Error, ErrorKind};
 use howdah_core::RangeSet;
 use howdah_net::Placement;
 use howdah_proto::Connection;
+use howdah_session::message::Message;
+use howdah_session::resume::WireRanges;
 use howdah_store::{LargeOpening, LargeTarget, Sink, StoreError, Wake, threads};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 

@@ -1,20 +1,16 @@
-//! What client and server say to each other above the protocol, and the two halves of a transfer.
+//! What client and server say to each other above the protocol (the messages are those of `howdah-session`), and the two halves of a transfer.
 
 pub(crate) mod at_cap;
 pub(crate) mod chore;
+pub(crate) mod dialogue;
 pub(crate) mod errand;
 pub(crate) mod files;
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
-pub(crate) mod holes;
 pub(crate) mod kept;
 mod large;
-pub(crate) mod message;
 pub(crate) mod pace;
 pub(crate) mod places;
 pub(crate) mod putting;
 pub(crate) mod receiving;
-pub(crate) mod resume;
 pub(crate) mod selection;
 pub(crate) mod sending;
 pub(crate) mod streams;

@@ -1,14 +1,15 @@
 //! A server's place for what a client puts.
 
 use super::from_store;
-use super::message::Message;
 use super::receiving::Place;
-use super::resume::WireRanges;
 use crate::access::Rights;
 use crate::{Error, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
+use howdah_session::message::Message;
+use howdah_session::resume::WireRanges;
+use howdah_session::transfer::resumable;
 use howdah_store::{
-    Metadata, RESUMABLE_MIN, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
+    Metadata, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
 };
 use std::path::{Path, PathBuf};
 
@@ -93,9 +94,7 @@ impl Put {
                 return self.compare(target, wake).map(Some);
             }
             // A source that does not fit its own size is nobody's.
-            let source = self
-                .source
-                .filter(|source| Some(source.size) == self.size && source.size >= RESUMABLE_MIN);
+            let source = resumable(self.source, self.size, self.hash);
             let same_is_busy = source
                 .as_ref()
                 .is_some_and(|source| target.is_being_written_from(source));

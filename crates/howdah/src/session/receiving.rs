@@ -6,6 +6,7 @@ use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_proto::codec::SinkState;
 use howdah_session::Window;
+use howdah_session::transfer::{Arrived, End, Incoming, contradiction};
 use howdah_store::{Batch, Limits, Part, Sink};
 
 /// Room that must be left for accepting data: one receive buffer and its copy.
@@ -22,17 +23,6 @@ pub(crate) enum Place {
     Store(Sink),
 }
 
-/// How an object was checked.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Arrived {
-    /// Against the sender's hash.
-    pub(crate) hashed: bool,
-    /// Once more as the device gives it back.
-    pub(crate) reread: bool,
-    /// BLAKE3 of what was written.
-    pub(crate) hash: Option<[u8; 32]>,
-}
-
 fn window_of(place: &Place) -> Option<u64> {
     match place {
         Place::Null { .. } => None,
@@ -44,13 +34,9 @@ fn window_of(place: &Place) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) object: u64,
-    /// What was here before.
-    pub(crate) held: RangeSet,
+    /// What of it has been said and has come.
+    incoming: Incoming,
     place: Place,
-    end: Option<(u64, Option<[u8; 32]>)>,
-    hash_promised: bool,
-    complete: bool,
-    finishing: bool,
     granted: u64,
     /// Of a sink that writes in order.
     window: Option<Window>,
@@ -105,12 +91,8 @@ impl Receiving {
         connection.note_present(object, &held);
         Self {
             object,
-            held,
+            incoming: Incoming::new(object, held, hash_promised),
             place,
-            end: None,
-            hash_promised,
-            complete: false,
-            finishing: false,
             granted: window.unwrap_or(0),
             // At the beginning its end is its length.
             window: window.map(|bytes| Window::new(bytes, Limits::default().reorder_bytes)),
@@ -175,33 +157,23 @@ impl Receiving {
         }
     }
 
+    /// What was here before.
+    pub(crate) fn held(&self) -> &RangeSet {
+        self.incoming.held()
+    }
+
     /// Size and hash, once the sender has told them.
-    pub(crate) fn told(&self) -> Option<(u64, Option<[u8; 32]>)> {
-        self.end
+    pub(crate) fn told(&self) -> Option<End> {
+        self.incoming.told()
     }
 
     /// The sender told size and hash.
-    pub(crate) fn on_end(
-        &mut self,
-        connection: &mut Connection,
-        size: u64,
-        blake3: Option<[u8; 32]>,
-    ) -> Result<(), Error> {
-        // Who did not send everything does not know the whole; its groups were told one by one.
-        if self.hash_promised && blake3.is_none() && self.held.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "the sender owes a hash of the content",
-            ));
+    pub(crate) fn on_end(&mut self, connection: &mut Connection, end: End) -> Result<(), Error> {
+        self.incoming.on_end(end)?;
+        if connection.set_incoming_size(self.object, end.size) {
+            return Ok(());
         }
-        if self.end.is_some() || !connection.set_incoming_size(self.object, size) {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "the sender contradicts itself about the size of the object",
-            ));
-        }
-        self.end = Some((size, blake3));
-        Ok(())
+        Err(contradiction().into())
     }
 
     /// The sender's values of groups.
@@ -224,12 +196,12 @@ impl Receiving {
 
     /// Whether only the word about its end is missing.
     pub(crate) fn waits_for_end(&self) -> bool {
-        self.complete && self.end.is_none()
+        self.incoming.waits_for_end()
     }
 
     /// All bytes have arrived.
     pub(crate) fn on_complete(&mut self) {
-        self.complete = true;
+        self.incoming.on_complete();
     }
 
     /// Moves connection and sink along. `Some`: verified as it says, durable, in place.
@@ -250,7 +222,7 @@ impl Receiving {
             .granted
             .saturating_sub(connection.received_bytes(self.object));
         let window = self.window.as_ref().map_or(0, Window::bytes);
-        2 * ahead < window && !self.complete
+        2 * ahead < window && !self.incoming.is_whole()
     }
 
     /// How far its sink is behind, for the sender.
@@ -275,18 +247,12 @@ impl Receiving {
         connection: &mut Connection,
     ) -> Result<Option<Arrived>, Error> {
         let Place::Store(sink) = &mut self.place else {
-            let nothing = Arrived::default();
-            let arrived = self.complete && self.end.is_some();
-            return Ok(arrived.then_some(nothing));
+            let is_here = self.incoming.take_finish().is_some();
+            return Ok(is_here.then_some(Arrived::default()));
         };
         match sink.poll_outcome() {
             Some(Ok(outcome)) => {
-                let told = self.end.is_some_and(|(_, blake3)| blake3.is_some());
-                return Ok(Some(Arrived {
-                    hashed: told || !self.held.is_empty(),
-                    reread: outcome.reread,
-                    hash: outcome.hash,
-                }));
+                return Ok(Some(self.incoming.stored(outcome.reread, outcome.hash)));
             }
             Some(Err(error)) => return Err(super::from_store(&error)),
             None => {}
@@ -304,16 +270,12 @@ impl Receiving {
             self.granted = window;
             connection.grant_window(self.object, window);
         }
-        if self.complete
-            && !self.finishing
-            && let Some((size, blake3)) = self.end
-        {
-            self.finishing = true;
+        if let Some(End { size, blake3 }) = self.incoming.take_finish() {
             sink.finish(size, blake3);
         }
         match &self.failed {
             // The sink's own words come through its outcome; do not wait for them for ever.
-            Some(error) if self.complete => Err(error.clone()),
+            Some(error) if self.incoming.is_whole() => Err(error.clone()),
             _ => Ok(None),
         }
     }

@@ -1,32 +1,25 @@
 //! The half of a transfer that reads and sends.
 
-use super::holes;
-use super::message::{Message, RATE_CAP};
-use super::resume::{HEAD, MAX_VALUES, runs};
-use crate::{Error, ErrorKind};
+use crate::Error;
 use howdah_core::{RangeSet, Span, Time};
 use howdah_proto::{Connection, SendLimit};
-use howdah_store::{RESUMABLE_MIN, Source, SourceIdentity, StoreError};
+use howdah_session::message::{Message, RATE_CAP};
+use howdah_session::resume::{HEAD, MAX_VALUES, WireRanges, runs};
+use howdah_session::transfer::{Answer, End, Get, Opened, Outgoing};
+use howdah_session::{Misbehaved, holes};
+use howdah_store::{Source, SourceIdentity, StoreError};
 
 /// An object on its way out.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) object: u64,
     source: Source,
-    hash: bool,
+    /// What of it has been said and heard.
+    outgoing: Outgoing,
     /// It ends when somebody says so; its size is not told before.
     pub(crate) cuttable: bool,
-    /// Size, once the end has been told.
-    pub(crate) ended: Option<u64>,
-    told_hash: Option<[u8; 32]>,
     read_error: Option<StoreError>,
-    /// What the receiver has must be heard first.
-    waits_for_ready: bool,
-    /// The receiver wants the values of groups.
-    values: bool,
     next_values: Time,
-    /// Bytes that the receiver had before.
-    pub(crate) held_bytes: u64,
     pub(crate) waits: Shares,
     next_sample: Time,
     cpu_before: Span,
@@ -105,15 +98,10 @@ impl Sending {
         Self {
             object,
             source,
-            hash,
+            outgoing: Outgoing::new(object, hash),
             cuttable: false,
-            ended: None,
-            told_hash: None,
             read_error: None,
-            waits_for_ready: false,
-            values: false,
             next_values: Time::ZERO,
-            held_bytes: 0,
             waits: Shares::default(),
             next_sample: Time::ZERO,
             cpu_before: howdah_net::thread_cpu(),
@@ -142,59 +130,67 @@ impl Sending {
     }
 
     /// Size and hash, once the end has been told.
-    pub(crate) fn told(&self) -> Option<(u64, Option<[u8; 32]>)> {
-        self.ended.map(|size| (size, self.told_hash))
+    pub(crate) fn told(&self) -> Option<End> {
+        self.outgoing.ended()
+    }
+
+    /// Bytes that the receiver had before.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.outgoing.held_bytes()
     }
 
     pub(crate) fn hashed(&self) -> bool {
-        self.hash
+        self.outgoing.is_hashed()
     }
 
     /// Offers the copy as one that can be gone on with: not much is sent before
     /// [`go_on`](Self::go_on). `None`: it cannot.
     pub(crate) fn offer(&mut self) -> Option<SourceIdentity> {
-        let identity = self.source.identity();
-        // A smaller one is through before there was an answer.
-        let identity = identity.filter(|source| self.hash && source.size >= RESUMABLE_MIN)?;
+        let identity = self.outgoing.offer(self.source.identity())?;
         self.source.hold_at(HEAD);
-        self.waits_for_ready = true;
         Some(identity)
     }
 
     /// Whether the receiver owes the word about what it has.
     pub(crate) fn waits_for_ready(&self) -> bool {
-        self.waits_for_ready
+        self.outgoing.waits_for_ready()
     }
 
     /// The receiver has `held` and wants the values of the rest or not.
     pub(crate) fn go_on(&mut self, connection: &mut Connection, held: RangeSet, values: bool) {
-        self.waits_for_ready = false;
-        self.values = values;
-        self.held_bytes = held.byte_count();
+        self.outgoing.go_on(&held, values);
+        self.leave_out(connection, held);
+    }
+
+    fn leave_out(&mut self, connection: &mut Connection, held: RangeSet) {
         connection.skip_sending(self.object, &held);
         self.source.go_on_without(held);
+    }
+
+    /// What is said of it to the one who asked for it.
+    pub(crate) fn answer(&self, get: &Get, mode: Option<u32>) -> Result<Answer, Misbehaved> {
+        let opened = Opened {
+            size: self.source.size(),
+            identity: self.source.identity(),
+            mode,
+        };
+        self.outgoing.answer(get, &opened)
     }
 
     /// [`go_on`](Self::go_on) as the receiver said it.
     pub(crate) fn on_ready(
         &mut self,
         connection: &mut Connection,
-        held: &super::resume::WireRanges,
+        held: &WireRanges,
         values: bool,
     ) -> Result<(), Error> {
-        if !self.waits_for_ready {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "is ready for what was not offered",
-            ));
-        }
-        let size = self.source.size().unwrap_or(0);
-        self.go_on(connection, held.within(size)?, values);
+        let held = self.outgoing.on_ready(held, values)?;
+        self.leave_out(connection, held);
         Ok(())
     }
 
     fn tell_values(&mut self, now: Time, connection: &mut Connection, all: bool) {
-        if !self.values || (now < self.next_values && !all) {
+        if !self.outgoing.tells_values() || (now < self.next_values && !all) {
             return;
         }
         self.next_values = now + VALUES_EVERY;
@@ -243,14 +239,19 @@ impl Sending {
             .release_through(connection.acked_prefix(self.object));
         self.tell_values(now, connection, false);
         let all_sent = self.source.size() == Some(connection.sent_end(self.object));
-        if self.ended.is_none()
+        if self.outgoing.may_end()
             && (all_sent || !self.cuttable)
-            && !self.waits_for_ready
             && let Some(finished) = self.source.poll_finished()
         {
             let finished = finished.map_err(|e| super::from_store(&e))?;
             self.tell_values(now, connection, true);
-            self.end(connection, finished.size, finished.hash);
+            self.end(
+                connection,
+                End {
+                    size: finished.size,
+                    blake3: finished.hash,
+                },
+            );
         }
         Ok(())
     }
@@ -272,7 +273,8 @@ impl Sending {
         shares.samples += 1;
         // All has arrived, and the receiver still hashes and syncs.
         shares.capped += u32::from(connection.rate_is_capped());
-        let done = self.ended == Some(connection.acked_bytes(self.object));
+        let arrived = connection.acked_bytes(self.object);
+        let done = self.outgoing.ended().is_some_and(|end| end.size == arrived);
         match connection.send_limit() {
             _ if done => shares.sink += 1,
             SendLimit::Source => shares.source += 1,
@@ -285,34 +287,26 @@ impl Sending {
 
     /// Ends the object where it stands (only for made-up bytes).
     pub(crate) fn cut(&mut self, connection: &mut Connection) {
-        if self.ended.is_none() && !self.hash {
+        if self.outgoing.may_end() && !self.hashed() {
             let size = connection.sent_end(self.object);
-            self.end(connection, size, None);
+            self.end(connection, End { size, blake3: None });
         }
     }
 
-    /// Refuses the word of a receiver that has it all before it was told where it ends.
-    pub(crate) fn check_done(&self) -> Result<(), Error> {
-        if self.ended.is_some() {
-            return Ok(());
-        }
-        let text = "the other side says that all of it is there, and has not got all of it";
-        Err(Error::new(ErrorKind::Protocol, text))
+    /// The receiver says that all of it is in place, which it can only know when it was told where that ends.
+    pub(crate) fn on_done(&self) -> Result<End, Misbehaved> {
+        self.outgoing.on_done()
     }
 
-    fn end(&mut self, connection: &mut Connection, size: u64, blake3: Option<[u8; 32]>) {
-        self.ended = Some(size);
-        self.told_hash = blake3;
-        connection.set_outgoing_size(self.object, size);
-        let end = Message::End {
-            object: self.object,
-            size,
-            blake3,
+    fn end(&mut self, connection: &mut Connection, end: End) {
+        let Some(message) = self.outgoing.end(end) else {
+            return;
         };
+        connection.set_outgoing_size(self.object, end.size);
         connection.send_control(&if self.source.has_grown() {
-            end.encode_with(&true)
+            message.encode_with(&true)
         } else {
-            end.encode()
+            message.encode()
         });
     }
 }

@@ -4,16 +4,16 @@
 mod told;
 
 use super::from_store;
-use super::holes::Announced;
 use super::large::{LargeFiles, Ready};
-use super::message::Message;
-use super::resume::WireIdentity;
 use super::sending::{Sending, Shares};
 use super::streams::{In, Out, packs_limits, receive_stream, send_stream, talk_limits};
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_net::Placement;
 use howdah_proto::Connection;
+use howdah_session::holes::Announced;
+use howdah_session::message::Message;
+use howdah_session::transfer::End;
 use howdah_store::{
     ComparisonState, Memory, PlacedFile, ReceiverEnds, SenderEnds, SourceIdentity, StoreError, Tap,
     TreeDescriber, TreeOptions, TreeReceiver, TreeReport, TreeSender, Wake,
@@ -245,7 +245,7 @@ impl Tree {
                 size,
                 blake3,
             } => match self.into.iter_mut().find(|i| i.receiving.object == object) {
-                Some(found) => found.receiving.on_end(connection, size, blake3),
+                Some(found) => found.receiving.on_end(connection, End { size, blake3 }),
                 // Or of an object that has been given up.
                 None => self.large.keep(object, message),
             },
@@ -254,10 +254,7 @@ impl Tree {
                 index,
                 size,
                 source,
-            } => {
-                let source = source.map(SourceIdentity::from);
-                self.on_file(connection, object, (index, size), source)
-            }
+            } => self.on_file(connection, object, (index, size), source),
             Message::Holes { object, ref ranges } => {
                 self.holes.note(object, ranges.clone());
                 Ok(())
@@ -291,8 +288,8 @@ impl Tree {
                 }
                 if let (Side::Sender(sender), Some(file)) = (&mut self.side, out.file) {
                     if stored {
-                        let (held, grown) = (out.sending.held_bytes, out.sending.has_grown());
-                        let hash = out.sending.told().and_then(|(_, hash)| hash);
+                        let (held, grown) = (out.sending.held_bytes(), out.sending.has_grown());
+                        let hash = out.sending.told().and_then(|end| end.blake3);
                         sender.large_done(file, held, hash, grown);
                     } else {
                         sender.large_refused(&file);
@@ -480,7 +477,7 @@ impl Tree {
                     object,
                     index,
                     size,
-                    source: sending.offer().as_ref().map(WireIdentity::from),
+                    source: sending.offer(),
                 };
                 connection.send_control(&message.encode());
                 self.out.push(Out {

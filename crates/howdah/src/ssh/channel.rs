@@ -9,9 +9,9 @@ use super::sharing::{self, Shared};
 use super::verdict::{self, Heard};
 use super::within::Within;
 use crate::sandbox::keep_what_is_open;
-use crate::session::pace::Pace;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, PublicKey, SshTarget};
 use howdah_net::{Lanes, Tunnel};
+use howdah_session::pace::Pace;
 use std::io::BufReader;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{ChildStdin, ChildStdout};
@@ -164,7 +164,7 @@ impl FarEnd {
             },
             Answer::Failed { message, kind } => {
                 let message: String = message.chars().filter(|c| !c.is_control()).collect();
-                let kind = kind.map_or(ErrorKind::Io, handover::kind);
+                let kind = kind.map_or(ErrorKind::Io, super::kinds::kind);
                 return Err(Error::new(kind, format!("{name}: {message}")));
             }
         };

@@ -10,7 +10,7 @@ use crate::access::expand;
 use crate::client::Task;
 use crate::copy::Session;
 use crate::reach::{Line, Transport};
-use crate::session::pace::Pace;
+use crate::session::pace;
 use crate::session::selection::digest;
 use crate::trees::put;
 use crate::{
@@ -66,7 +66,7 @@ pub(crate) fn copy_between(
     let within = Within::of_put(order.to.path.clone(), order.tree.as_ref());
     let key = (&sender.key(), within);
     let receiver = FarEnd::start_for(config, target, key, Some(Box::new(only)), cancel)?;
-    let pace = Pace::new(config.policy, config.share, &config.throttle);
+    let pace = pace::wanted(config.policy, config.share, &config.throttle);
     let errand = Errand {
         sources: order.sources,
         destination: order.to.path.clone(),
@@ -126,9 +126,9 @@ fn watch(
 ) -> Result<Summary, Error> {
     let mut silent = Duration::ZERO;
     let mut lines = Lines::default();
-    let mut pace = Pace::new(config.policy, config.share, &config.throttle);
+    let mut pace = pace::wanted(config.policy, config.share, &config.throttle);
     loop {
-        let wanted = Pace::new(config.policy, config.share, &config.throttle);
+        let wanted = pace::wanted(config.policy, config.share, &config.throttle);
         if wanted != pace {
             pace = wanted;
             sender.set_pace(pace);
@@ -184,7 +184,7 @@ fn watch(
                 message,
                 stuck,
             }) => {
-                let kind = handover::kind(kind);
+                let kind = super::kinds::kind(kind);
                 let hint = if kind == ErrorKind::Network {
                     format!(
                         "; the data goes from {} to {} directly, not by way of this machine",
@@ -233,7 +233,7 @@ pub(super) fn run(errand: Errand, sender: Sender<'_>, out: &(dyn Fn(&Told) + Syn
     out(&match send(errand, sender, out) {
         Ok(summary) => Told::Done(Box::new(summary)),
         Err(error) => Told::Failed {
-            kind: handover::kind_number(error.kind()),
+            kind: super::kinds::kind_number(error.kind()),
             message: error.to_string(),
             stuck: !error.is_lost_connection(),
         },
@@ -268,8 +268,8 @@ fn send(
     (sender.confine)(&within, ports, errand.wordy)?;
     let mut config = CopyConfig::new(sender.identity, KnownHosts::default());
     config.trust = Trust::Exactly(handover::key(&errand.key).map_err(|e| e.at("the other side"))?);
-    config.policy = errand.pace.apply_to(&sender.throttle);
-    config.share = errand.pace.share();
+    config.policy = pace::keep(errand.pace, &sender.throttle);
+    config.share = pace::share(errand.pace);
     config.throttle = sender.throttle;
     (config.resume, config.reread) = (errand.resume, errand.reread);
     config.growing = errand.growing;

@@ -81,7 +81,10 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot answer: {e}")))
     };
     let failed = |error: &Error| {
-        let (message, kind) = (error.to_string(), Some(handover::kind_number(error.kind())));
+        let (message, kind) = (
+            error.to_string(),
+            Some(super::kinds::kind_number(error.kind())),
+        );
         answer(&Answer::Failed { message, kind })
     };
     let (ask, stdin) = match await_line(stdin, handover::read_ask, ASK_PATIENCE)? {
@@ -90,7 +93,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
         Some((Err(error @ (HandoverError::Versions { .. } | HandoverError::Builds { .. })), _)) => {
             answer(&Answer::Failed {
                 message: error.to_string(),
-                kind: Some(handover::kind_number(ErrorKind::Protocol)),
+                kind: Some(super::kinds::kind_number(ErrorKind::Protocol)),
             })?;
             return Err(error.at("the other side"));
         }
@@ -156,7 +159,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
             let mut hear = Some(move || {
                 while let Ok(Ask::Pace(asked)) = handover::read_ask(&mut stdin) {
                     // The policy stays what it was.
-                    let _ = asked.apply_to(&pace);
+                    let _ = crate::session::pace::keep(asked, &pace);
                 }
             });
             let sender = errand::Sender {

@@ -7,7 +7,7 @@ use super::handover::{
     write_answer, write_ask, write_told,
 };
 use super::within::Within;
-use crate::session::pace::Pace;
+use howdah_session::pace::Pace;
 use howdah_store::TreeOptions;
 
 /// The first byte says who reads. What is understood is written so that it means the same.

@@ -5,13 +5,12 @@
 
 use super::within::Within;
 use crate::access::Only;
-use crate::session::message;
-use crate::session::message::KINDS;
-use crate::session::pace::Pace;
-use crate::session::selection::{Asked, Selection, Telling};
 use crate::versions::{self, Spoken};
 use crate::{Error, ErrorKind, PathBytes, PublicKey, Summary};
 use howdah_proto::codec::VERSION as WIRE;
+use howdah_session::message;
+use howdah_session::pace::Pace;
+use howdah_session::selection::{Asked, Selection, Telling};
 use howdah_store::TreeOptions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -394,7 +393,7 @@ fn read_answer_said(text: &[u8]) -> Result<Answer, HandoverError> {
         kind: told,
     } = &mut answer
         && matches!(
-            told.map(kind),
+            told.map(super::kinds::kind),
             None | Some(ErrorKind::Network | ErrorKind::Protocol)
         )
         && let Ok(head) = serde_json::from_slice::<Head>(text)
@@ -451,7 +450,7 @@ pub(super) fn write_errand(mut out: impl Write, mut errand: Errand) -> io::Resul
         while let Some(part) = telling.part() {
             write_ask(&mut out, &Ask::Part(part))?;
         }
-        let (sources, options) = telling.into_rest();
+        let (sources, options) = telling.take_rest();
         (errand.sources, errand.tree) = (sources, Some(options));
     }
     write_ask(out, &Ask::Errand(Box::new(errand)))
@@ -537,17 +536,6 @@ fn read_told_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
     let mut limited = input.by_ref().take(TOLD_MAX as u64);
     limited.read_until(b'\n', &mut line).ok()?;
     (line.last() == Some(&b'\n')).then_some(line)
-}
-
-/// A kind of failure as a number, and back.
-pub(super) fn kind_number(kind: ErrorKind) -> u8 {
-    let at = KINDS.iter().position(|k| *k == kind);
-    at.unwrap_or(0) as u8
-}
-
-pub(super) fn kind(number: u8) -> ErrorKind {
-    let kind = KINDS.get(usize::from(number));
-    kind.copied().unwrap_or(ErrorKind::Io)
 }
 
 pub(super) fn write_tunnel(mut out: impl Write) -> io::Result<()> {
@@ -640,7 +628,7 @@ mod tests {
         let failed = |kind| {
             let failed = Answer::Failed {
                 message: "no line of howdah".into(),
-                kind: Some(kind_number(kind)),
+                kind: Some(super::super::kinds::kind_number(kind)),
             };
             serde_json::to_value(failed).expect("plain data")
         };

@@ -12,6 +12,7 @@ mod far_end;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod handover;
+mod kinds;
 mod launched;
 mod link_local;
 mod process;

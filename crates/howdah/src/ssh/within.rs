@@ -5,8 +5,8 @@
 use crate::access::expand;
 use crate::client::Task;
 use crate::sandbox::{self, Sandbox};
-use crate::session::chore::Question;
 use crate::{Location, PathBytes};
+use howdah_session::questions::Question;
 use howdah_store::{TreeOptions, TreeSource, is_begun};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};

@@ -4,13 +4,14 @@ use super::{Service, wake};
 use crate::Error;
 use crate::server::ServerEvent;
 use crate::server::deeds::{Deed, Happened, Outcome, may_act};
+use crate::session::dialogue;
 use crate::session::files::attest::Witness;
 use crate::session::files::protocol;
 use crate::session::files::serving::Serving;
-use crate::session::message::Message;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_proto::error::{CloseCode, ConnectionError};
+use howdah_session::message::Message;
 
 impl Service {
     pub(super) fn open_files(
@@ -53,7 +54,7 @@ impl Service {
                 files.ask(questions)
             }
             (Message::Fail { kind, message }, _) => {
-                Err(Message::failure(kind, &message, "the client"))
+                Err(dialogue::failure(kind, &message, "the client"))
             }
             _ => Err(protocol("the client asks out of turn")),
         }

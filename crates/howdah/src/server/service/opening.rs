@@ -7,15 +7,15 @@ use crate::server::session::Session;
 use crate::session::errand::Errand;
 use crate::session::from_store;
 use crate::session::kept::{Early, Kept};
-use crate::session::message::Message;
 use crate::session::places::ONE;
 use crate::session::receiving::{Place, Receiving};
-use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
 use crate::{Error, ErrorKind, Location, PathBytes};
-use howdah_core::{RangeSet, Span, Time};
+use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_session::message::Message;
+use howdah_session::transfer;
 use howdah_store::{Metadata, Source, SourceSpec, Wake};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,10 +47,8 @@ impl std::fmt::Debug for Opening {
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Get {
     pub(super) path: PathBytes,
-    pub(super) window_end: Option<u64>,
     pub(super) hash: bool,
-    pub(super) held: Option<WireHeld>,
-    pub(super) values: bool,
+    pub(super) wanted: transfer::Get,
 }
 
 fn open_source(
@@ -96,31 +94,17 @@ impl Session {
         ask: &Get,
     ) -> Result<(), Error> {
         let object = connection.allocate_object();
-        let size = source.size();
-        let identity = source.identity().filter(|_| ask.values);
-        let held = match (&ask.held, &identity) {
-            (Some(held), Some(identity)) => held.of(identity)?,
-            _ => RangeSet::new(),
-        };
         let shows_mode = self.rights.shows() >= Metadata::Modes;
         let mode = source.mode().filter(|_| shows_mode);
-        let mut sending = Sending::new(connection, object, source, hash, ask.window_end);
+        let window_end = ask.wanted.window_end;
+        let mut sending = Sending::new(connection, object, source, hash, window_end);
+        let answer = sending.answer(&ask.wanted, mode)?;
         // A pipe wants every byte.
-        if ask.window_end.is_none() {
+        if window_end.is_none() {
             sending.leave_out_holes(connection);
         }
-        connection.send_control(
-            &Message::Sending {
-                object,
-                size,
-                hash,
-                source: identity.as_ref().map(WireIdentity::from),
-                resumed: !held.is_empty(),
-                mode,
-            }
-            .encode(),
-        );
-        sending.go_on(connection, held, identity.is_some());
+        connection.send_control(&answer.message.encode());
+        sending.go_on(connection, answer.held, answer.values);
         self.sending = Some(sending);
         Ok(())
     }
@@ -131,7 +115,7 @@ impl Session {
             return 0;
         };
         let mut receiving = Receiving::of_admitted(connection, put.object, place, put.hash);
-        let held = receiving.held.byte_count();
+        let held = receiving.held().byte_count();
         if put.source.is_some() {
             connection.send_control(&ready.encode());
         }

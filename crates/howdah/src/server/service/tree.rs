@@ -4,14 +4,15 @@ use super::{Opening, Request, Service, wake};
 use crate::access::Rights;
 use crate::server::ServerEvent;
 use crate::server::deeds::{Deed, Happened, Outcome, may_act};
+use crate::session::dialogue::{self, side_report};
 use crate::session::from_store;
-use crate::session::message::{Message, SideReport};
 use crate::session::places::Place;
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_session::message::Message;
 use howdah_store::{
     ReceiverEnds, RoomWait, SenderEnds, StoreError, TreeDescriber, TreeOptions, TreeReceiver,
     TreeSender, TreeSource, TreeSubject, TreeTarget, Wake, is_directory, threads,
@@ -241,7 +242,7 @@ impl Service {
             return Ok(());
         };
         match message {
-            Message::Fail { kind, message } => Err(Message::failure(kind, &message, "the client")),
+            Message::Fail { kind, message } => Err(dialogue::failure(kind, &message, "the client")),
             Message::TreeDone { .. } => {
                 tree.all_placed();
                 session.removing = true;
@@ -263,7 +264,7 @@ impl Service {
         let mut outcome = Outcome::default();
         if let Some(tree) = &mut session.tree {
             tree.finish(connection);
-            let mut side = SideReport::new(session.start, &connection.stats());
+            let mut side = side_report(session.start, &connection.stats());
             side.hashed = true;
             side.reread = tree.is_reread();
             let waits = tree.waits().verdict(false);

@@ -6,12 +6,13 @@ use super::opening::Get;
 use super::{Service, wake};
 use crate::Error;
 use crate::server::{ServerEvent, ServerRefusal};
-use crate::session::chore::{Chore, Question};
-use crate::session::message::Message;
+use crate::session::chore::Chore;
 use crate::session::places::{NoPlace, ONE, of_tree};
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_session::message::Message;
+use howdah_session::questions::Question;
 use howdah_store::Memory;
 
 /// It is tried again within that time, which the client is told.

@@ -1,35 +1,20 @@
 //! The server's part in a receipt: it reads again what it is to vouch for, and signs that it has it. docs/receipts.md.
 
 use super::protocol;
-use super::wire::{FilesRequest, Part};
 use super::worker::{Shared, Trouble};
-use crate::receipt::{Entry, PartSum, STATEMENT_MAX, Statement, root_of};
+use crate::receipt::{Entry, PartSum, Statement, root_of};
 use crate::{Error, ErrorKind, Identity, PathBytes, PublicKey};
 use howdah_audit::now_utc;
-use serde::{Deserialize, Serialize};
+use howdah_session::files::{AttestedFile, Part};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Parts of one list: some gigabytes of names.
 const PARTS_MAX: usize = 1 << 16;
 
-/// A file that a receipt is to name.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct AttestedFile {
-    /// Its path at the destination.
-    pub path: PathBytes,
-    /// Its path at the server; `None`: the place, with `path` behind it.
-    pub at: Option<PathBytes>,
-    /// Its size.
-    pub bytes: u64,
-    /// BLAKE3 of its content.
-    pub blake3: [u8; 32],
-}
-
-impl AttestedFile {
-    pub(crate) fn entry(&self) -> Entry {
-        Entry::new(&self.path, self.at.as_ref(), self.bytes, self.blake3)
-    }
+/// What a receipt says of it.
+pub(crate) fn entry_of(file: &AttestedFile) -> Entry {
+    Entry::new(&file.path, file.at.as_ref(), file.bytes, file.blake3)
 }
 
 /// Who signs, and for whom.
@@ -77,7 +62,7 @@ impl Shared {
         self.signer()?;
         self.rights.check_read()?;
         for file in files {
-            let entry = file.entry();
+            let entry = entry_of(file);
             let senseless =
                 || protocol("the client asks for a receipt of what has no path below a directory");
             let at = entry.path().and_then(|_| entry.at(place.as_path()));
@@ -86,7 +71,7 @@ impl Shared {
         if files.is_empty() {
             return Ok(Part::Done);
         }
-        let entries: Vec<_> = files.iter().map(AttestedFile::entry).collect();
+        let entries: Vec<_> = files.iter().map(entry_of).collect();
         let mut list = self.attested.lock();
         if list.parts.len() >= PARTS_MAX {
             let text = "the list is longer than a receipt's may be; copy in parts";
@@ -166,30 +151,6 @@ impl Shared {
     }
 }
 
-/// What questions for a receipt cost besides their names.
-pub(super) fn cost(request: &FilesRequest) -> usize {
-    match request {
-        FilesRequest::Attest { files, .. } => {
-            let each = files.iter().map(|file| {
-                let at = file.at.as_ref().map_or(0, |at| at.as_bytes().len());
-                64 + file.path.as_bytes().len() + at
-            });
-            each.sum()
-        }
-        FilesRequest::Sign { statement, .. } => statement.len(),
-        _ => 0,
-    }
-}
-
-/// More than one question may have.
-pub(super) fn is_too_long(request: &FilesRequest) -> bool {
-    match request {
-        FilesRequest::Attest { .. } => cost(request) > STATEMENT_MAX,
-        FilesRequest::Sign { statement, .. } => statement.len() > STATEMENT_MAX,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +181,7 @@ mod tests {
 
     fn statement(parts: &[&[AttestedFile]], client: &Identity) -> Statement {
         let sums = parts.iter().map(|part| {
-            let entries: Vec<_> = part.iter().map(AttestedFile::entry).collect();
+            let entries: Vec<_> = part.iter().map(entry_of).collect();
             PartSum::of(&entries)
         });
         let (root, files, bytes) = root_of(&sums.collect::<Vec<_>>());

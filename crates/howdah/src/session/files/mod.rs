@@ -5,20 +5,30 @@
 
 pub(crate) mod attest;
 pub(crate) mod serving;
-pub(crate) mod wire;
 mod worker;
 
 use crate::{Error, ErrorKind};
-
-/// Of what was asked and is not answered, as [`FilesRequest::cost`](wire::FilesRequest::cost) counts it, in bytes.
-pub(crate) const OPEN_COST: u64 = 4 << 20;
-/// Ranges of one question.
-pub(crate) const RANGES_MAX: usize = 1024;
-/// Questions of one message: as many as surely fit, in bytes of cost.
-pub(crate) const MESSAGE_COST: u64 = 24 << 10;
-/// The longest header of an answer, in bytes.
-pub(crate) const HEADER_MAX: usize = 48 << 10;
+use howdah_session::files::{FileInfo, FileKind, info};
+use howdah_store::{Found, FoundKind, Metadata};
 
 pub(crate) fn protocol(text: &str) -> Error {
     Error::new(ErrorKind::Protocol, text)
+}
+
+/// What somebody is shown of a file who may know that much.
+fn shown(found: &Found, shows: Metadata) -> FileInfo {
+    let bits = if shows >= Metadata::All {
+        0o7777
+    } else {
+        0o777
+    };
+    let kind = match found.kind {
+        FoundKind::File => FileKind::File,
+        FoundKind::Directory => FileKind::Directory,
+        FoundKind::Link => FileKind::Link,
+        FoundKind::Other => FileKind::Other,
+    };
+    let mode = (shows >= Metadata::Modes).then_some(found.mode & bits);
+    let owner = (shows >= Metadata::All).then_some((found.uid, found.gid));
+    info(kind, found.is_link, found.identity.into(), mode, owner)
 }

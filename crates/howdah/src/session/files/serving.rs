@@ -1,9 +1,8 @@
 //! The server's end of a session that stays open.
 
 use super::attest::Witness;
-use super::wire::FilesRequest;
-use super::worker::{Change, Shared, check};
-use super::{OPEN_COST, protocol};
+use super::protocol;
+use super::worker::{Change, Shared};
 use crate::access::Rights;
 use crate::session::places::{ONE, Places};
 use crate::session::sending::Sending;
@@ -11,6 +10,7 @@ use crate::session::streams::send_answers;
 use crate::{Error, PathBytes};
 use howdah_core::Time;
 use howdah_proto::Connection;
+use howdah_session::files::{FilesRequest, OPEN_COST, check, cost};
 use howdah_store::{Wake, pipe, threads};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Serving {
             self.note_name(request.path());
         }
         let mut state = self.shared.lock();
-        let cost: u64 = questions.iter().map(|(_, request)| request.cost()).sum();
+        let cost: u64 = questions.iter().map(|(_, request)| cost(request)).sum();
         if state.cost > 0 && state.cost + cost > OPEN_COST {
             return Err(protocol("the client asks for more at a time than it may"));
         }
@@ -195,11 +195,11 @@ impl Drop for Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::files::RANGES_MAX;
     use crate::session::places::Bounds;
     use crate::{ErrorKind, Identity};
     use howdah_proto::codec::ConnectionId;
     use howdah_proto::{Config, Role, Security, TlsIdentity};
+    use howdah_session::files::RANGES_MAX;
 
     fn connection() -> Connection {
         let identity = Identity::generate().expect("a key");
@@ -240,7 +240,7 @@ mod tests {
         let too_many = serving.ask(question(0, RANGES_MAX + 1));
         assert_eq!(too_many.expect_err("too many").kind(), ErrorKind::Protocol);
         // Nobody takes what is answered, so nothing of it ends.
-        let most = OPEN_COST / question(0, RANGES_MAX)[0].1.cost();
+        let most = OPEN_COST / cost(&question(0, RANGES_MAX)[0].1);
         for id in 0..most {
             serving
                 .ask(question(id, RANGES_MAX))

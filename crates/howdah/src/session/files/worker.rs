@@ -1,12 +1,12 @@
 //! The threads that answer questions about files: no disk may hold up the network.
 
-use super::attest::{Attested, Witness, is_too_long};
-use super::protocol;
-use super::wire::{DirEntry, FileInfo, FilesRequest, Header, Part};
+use super::attest::{Attested, Witness};
+use super::{protocol, shown};
 use crate::access::{Place, Rights};
-use crate::session::from_store;
-use crate::session::message::Message;
+use crate::session::{dialogue, from_store};
 use crate::{Error, ErrorKind, PathBytes};
+use howdah_session::files::{DirEntry, FilesRequest, Header, Part, cost, deed, paths};
+use howdah_session::message::Message;
 use howdah_store::{Found, FoundKind, SourceIdentity, StoreError, Tap, Wake};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -128,7 +128,7 @@ impl Shared {
                 }
                 Err(Trouble::Failed(error)) => {
                     self.failed.fetch_add(1, Ordering::Relaxed);
-                    if let Message::Fail { kind, message } = Message::fail(&error) {
+                    if let Message::Fail { kind, message } = dialogue::fail(&error) {
                         self.note(&request, Err(error));
                         let _ = self.say(id, Part::Failed { kind, message });
                     }
@@ -136,7 +136,7 @@ impl Shared {
                 Err(Trouble::Gone) => {}
             }
             let mut state = self.lock();
-            state.cost = state.cost.saturating_sub(request.cost());
+            state.cost = state.cost.saturating_sub(cost(&request));
             drop(state);
             (self.wake)();
         }
@@ -144,8 +144,8 @@ impl Shared {
 
     /// Remembers what became of a change.
     fn note(&self, request: &FilesRequest, result: Result<(), Error>) {
-        if let Some(verb) = request.deed() {
-            let paths = request.paths();
+        if let Some(verb) = deed(request) {
+            let paths = paths(request);
             self.lock().changes.push(Change {
                 verb,
                 paths,
@@ -206,6 +206,9 @@ impl Shared {
             }
             FilesRequest::Attest { place, part, files } => self.attest(place, *part, files),
             FilesRequest::Sign { statement, .. } => self.sign(statement),
+            _ => Err(Trouble::Failed(protocol(
+                "the client asks what is not known here",
+            ))),
         }
     }
 
@@ -235,7 +238,7 @@ impl Shared {
         if found.kind == FoundKind::Directory {
             self.rights.check_list()?;
         }
-        Ok(Part::Info(FileInfo::shown(&found, self.rights.shows())))
+        Ok(Part::Info(shown(&found, self.rights.shows())))
     }
 
     fn list(&self, id: u64, path: &PathBytes) -> Result<Part, Trouble> {
@@ -248,7 +251,7 @@ impl Shared {
             bytes += name.as_bytes().len() + 96;
             part.push(DirEntry {
                 name,
-                info: FileInfo::shown(&found, shows),
+                info: shown(&found, shows),
             });
             if bytes >= ENTRIES_BYTES {
                 bytes = 0;
@@ -349,19 +352,6 @@ impl Shared {
             blake3: *hasher.finalize().as_bytes(),
             version: now.into(),
         })
-    }
-}
-
-/// Refuses what nobody may ask in one question.
-pub(super) fn check(request: &FilesRequest) -> Result<(), Error> {
-    match request {
-        FilesRequest::Read { ranges, .. } if ranges.len() > super::RANGES_MAX => {
-            Err(protocol("the client asks for too many ranges at a time"))
-        }
-        request if is_too_long(request) => Err(protocol(
-            "the client asks for too much of a receipt at a time",
-        )),
-        _ => Ok(()),
     }
 }
 

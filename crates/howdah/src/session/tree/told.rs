@@ -29,9 +29,9 @@ impl Tree {
 
     /// Bytes that interrupted copies had brought, of files that are in place or under way.
     pub(crate) fn resumed_bytes(&self) -> u64 {
-        let out = self.out.iter().map(|out| out.sending.held_bytes);
+        let out = self.out.iter().map(|out| out.sending.held_bytes());
         let into = self.into.iter();
-        let into = into.map(|found| found.receiving.held.byte_count());
+        let into = into.map(|found| found.receiving.held().byte_count());
         self.report().resumed_bytes + out.sum::<u64>() + into.sum::<u64>()
     }
 

@@ -1,11 +1,22 @@
-//! What is asked about files, and the form of the answers.
+//! Single files are looked at and read in a session that stays open, many at a time: what is asked, and the form of the answers.
+//!
+//! Questions are control messages; all answers go through one object of unknown length, so that the window of that object bounds
+//! what is under way. docs/protocol.md section 16.7 specifies it.
 
-use super::attest::{self, AttestedFile};
-use super::{HEADER_MAX, protocol};
-use crate::{Error, PathBytes};
-use howdah_store::{Found, FoundKind, Metadata, SourceIdentity};
+use crate::resume::SourceIdentity;
+use crate::{Misbehaved, PathBytes};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Read};
+
+/// Of what was asked and is not answered, as [`cost`] counts it, in bytes.
+pub const OPEN_COST: u64 = 4 << 20;
+/// Ranges of one question.
+pub const RANGES_MAX: usize = 1024;
+/// Questions of one message: as many as surely fit, in bytes of cost.
+pub const MESSAGE_COST: u64 = 24 << 10;
+/// The longest header of an answer, in bytes.
+pub const HEADER_MAX: usize = 48 << 10;
+/// The longest statement of a receipt, and the longest part of its list, in bytes.
+pub const STATEMENT_MAX: usize = 32 << 10;
 
 /// Which version of a file something is: equal as long as nobody writes to the file, replaces it or changes its attributes.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -72,26 +83,20 @@ pub struct FileInfo {
     pub owner: Option<(u32, u32)>,
 }
 
-impl FileInfo {
-    /// What somebody is shown who may know that much.
-    pub(crate) fn shown(found: &Found, shows: Metadata) -> Self {
-        let bits = if shows >= Metadata::All {
-            0o7777
-        } else {
-            0o777
-        };
-        Self {
-            kind: match found.kind {
-                FoundKind::File => FileKind::File,
-                FoundKind::Directory => FileKind::Directory,
-                FoundKind::Link => FileKind::Link,
-                FoundKind::Other => FileKind::Other,
-            },
-            is_link: found.is_link,
-            version: found.identity.into(),
-            mode: (shows >= Metadata::Modes).then_some(found.mode & bits),
-            owner: (shows >= Metadata::All).then_some((found.uid, found.gid)),
-        }
+/// What is known of a file, for the one who has looked at it.
+pub fn info(
+    kind: FileKind,
+    is_link: bool,
+    version: FileVersion,
+    mode: Option<u32>,
+    owner: Option<(u32, u32)>,
+) -> FileInfo {
+    FileInfo {
+        kind,
+        is_link,
+        version,
+        mode,
+        owner,
     }
 }
 
@@ -102,6 +107,19 @@ pub struct DirEntry {
     pub name: PathBytes,
     /// What it is.
     pub info: FileInfo,
+}
+
+/// A file that a receipt is to name.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct AttestedFile {
+    /// Its path at the destination.
+    pub path: PathBytes,
+    /// Its path at the server; `None`: the place, with `path` behind it.
+    pub at: Option<PathBytes>,
+    /// Its size.
+    pub bytes: u64,
+    /// BLAKE3 of its content.
+    pub blake3: [u8; 32],
 }
 
 /// What can be asked about files of another machine. Paths are as in a place on it: below what is served, or with ssh absolute or
@@ -167,7 +185,7 @@ pub enum FilesRequest {
     Sign {
         /// The place of the list.
         place: PathBytes,
-        /// What is to be signed, as far as the client knows it: a [`Statement`](crate::Statement) as JSON.
+        /// What is to be signed, as far as the client knows it: a `Statement` as JSON.
         statement: Vec<u8>,
     },
 }
@@ -190,106 +208,170 @@ impl FilesRequest {
     /// Whether something is another one afterwards.
     pub fn changes(&self) -> bool {
         // A session that has read a part of a receipt is another one afterwards.
-        self.deed().is_some() || matches!(self, Self::Attest { .. })
+        deed(self).is_some() || matches!(self, Self::Attest { .. })
     }
+}
 
-    /// What is written down of a change.
-    pub(crate) fn deed(&self) -> Option<&'static str> {
-        match self {
-            Self::Stat { .. }
-            | Self::List { .. }
-            | Self::Read { .. }
-            | Self::Hash { .. }
-            | Self::Attest { .. } => None,
-            Self::Sign { .. } => Some("sign a receipt of"),
-            Self::MakeDir { .. } => Some("make directory"),
-            Self::Remove { .. } => Some("remove"),
-            Self::Rename { .. } => Some("rename"),
+/// What is written down of a change; `None`: nothing is another one afterwards.
+pub fn deed(request: &FilesRequest) -> Option<&'static str> {
+    match request {
+        FilesRequest::Stat { .. }
+        | FilesRequest::List { .. }
+        | FilesRequest::Read { .. }
+        | FilesRequest::Hash { .. }
+        | FilesRequest::Attest { .. } => None,
+        FilesRequest::Sign { .. } => Some("sign a receipt of"),
+        FilesRequest::MakeDir { .. } => Some("make directory"),
+        FilesRequest::Remove { .. } => Some("remove"),
+        FilesRequest::Rename { .. } => Some("rename"),
+    }
+}
+
+/// All names in it.
+pub fn paths(request: &FilesRequest) -> Vec<PathBytes> {
+    let to = match request {
+        FilesRequest::Rename { to, .. } => Some(to.clone()),
+        _ => None,
+    };
+    [request.path().clone()].into_iter().chain(to).collect()
+}
+
+/// What it takes of the [bound of what is open](OPEN_COST), in bytes. Both sides count the same.
+pub fn cost(request: &FilesRequest) -> u64 {
+    let ranges = match request {
+        FilesRequest::Read { ranges, .. } => ranges.len(),
+        _ => 0,
+    };
+    let names: usize = paths(request)
+        .iter()
+        .map(|path| path.as_bytes().len())
+        .sum();
+    (64 + names + 20 * ranges + receipt_cost(request)) as u64
+}
+
+/// What a question for a receipt costs besides its names, in bytes.
+fn receipt_cost(request: &FilesRequest) -> usize {
+    match request {
+        FilesRequest::Attest { files, .. } => {
+            let each = files.iter().map(|file| {
+                let at = file.at.as_ref().map_or(0, |at| at.as_bytes().len());
+                64 + file.path.as_bytes().len() + at
+            });
+            each.sum()
         }
+        FilesRequest::Sign { statement, .. } => statement.len(),
+        _ => 0,
     }
+}
 
-    /// All names in it.
-    pub(crate) fn paths(&self) -> Vec<PathBytes> {
-        let to = match self {
-            Self::Rename { to, .. } => Some(to.clone()),
-            _ => None,
-        };
-        [self.path().clone()].into_iter().chain(to).collect()
-    }
-
-    /// What it takes of the bound of what is open. Both sides count the same.
-    pub(crate) fn cost(&self) -> u64 {
-        let ranges = match self {
-            Self::Read { ranges, .. } => ranges.len(),
-            _ => 0,
-        };
-        let names: usize = self.paths().iter().map(|path| path.as_bytes().len()).sum();
-        (64 + names + 20 * ranges + attest::cost(self)) as u64
+/// Refuses what nobody may ask in one question.
+///
+/// # Errors
+///
+/// It is too long.
+pub fn check(request: &FilesRequest) -> Result<(), Misbehaved> {
+    match request {
+        FilesRequest::Read { ranges, .. } if ranges.len() > RANGES_MAX => Err(Misbehaved::new(
+            "the client asks for too many ranges at a time",
+        )),
+        FilesRequest::Attest { .. } | FilesRequest::Sign { .. }
+            if receipt_cost(request) > STATEMENT_MAX =>
+        {
+            Err(Misbehaved::new(
+                "the client asks for too much of a receipt at a time",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 
 /// What stands before the bytes of an answer, or is one.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct Header {
+pub struct Header {
     /// Of the question.
-    pub(crate) id: u64,
-    pub(crate) part: Part,
+    pub id: u64,
+    /// What it says.
+    pub part: Part,
 }
 
+/// A part of an answer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) enum Part {
+pub enum Part {
     /// So many bytes of that range follow; those of a range come in order.
-    Bytes { range: u32, len: u32 },
+    Bytes {
+        /// Its number among those that were asked for.
+        range: u32,
+        /// How many.
+        len: u32,
+    },
     /// That was all of these bytes, of this version of the file.
-    Read { version: FileVersion },
+    Read {
+        /// The version.
+        version: FileVersion,
+    },
     /// More of a directory.
     Entries(Vec<DirEntry>),
     /// What it is.
     Info(FileInfo),
     /// BLAKE3.
     Hash {
+        /// The hash.
         blake3: [u8; 32],
+        /// Of which version of the file.
         version: FileVersion,
     },
     /// That was all.
     Done,
     /// It failed; nothing more comes of this question.
-    Failed { kind: u8, message: String },
+    Failed {
+        /// The number of a [`FailureKind`](crate::FailureKind).
+        kind: u8,
+        /// For people.
+        message: String,
+    },
     /// What was signed, and the signature.
     Signed {
+        /// The statement as JSON.
         statement: Vec<u8>,
+        /// Of the server's key.
         signature: Vec<u8>,
     },
 }
 
 impl Header {
     /// Its length, and itself.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    ///
+    /// # Panics
+    ///
+    /// It is longer than 4 GiB: no part of an answer is.
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = postcard::to_extend(self, vec![0; 4]).expect("it is plain data");
-        let len = (bytes.len() - 4) as u32;
+        let len = u32::try_from(bytes.len() - 4).expect("parts are short");
         bytes[..4].copy_from_slice(&len.to_be_bytes());
         bytes
     }
 
-    /// The next one; `None` at the end.
-    pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Result<Self, Error>>> {
-        let mut len = [0; 4];
-        match from.read(&mut len[..1])? {
-            0 => return Ok(None),
-            _ => from.read_exact(&mut len[1..])?,
-        }
-        let len = u32::from_be_bytes(len) as usize;
+    /// How long a header is that begins with these bytes, in bytes behind them.
+    ///
+    /// # Errors
+    ///
+    /// It is longer than one may be.
+    pub fn length(bytes: [u8; 4]) -> Result<usize, Misbehaved> {
+        let len = u32::from_be_bytes(bytes) as usize;
         if len > HEADER_MAX {
-            return Ok(Some(Err(protocol(
-                "an answer has a header that is too long",
-            ))));
+            return Err(Misbehaved::new("an answer has a header that is too long"));
         }
-        let mut bytes = vec![0; len];
-        from.read_exact(&mut bytes)?;
-        // What a newer server says behind it is passed over.
-        let read = postcard::take_from_bytes(&bytes).map(|(header, _)| header);
-        let wrong = |_| protocol("an answer about a file makes no sense");
-        Ok(Some(read.map_err(wrong)))
+        Ok(len)
+    }
+
+    /// Reads one from the bytes behind its length. What a newer server says behind it is passed over.
+    ///
+    /// # Errors
+    ///
+    /// It makes no sense.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Misbehaved> {
+        let read = postcard::take_from_bytes(bytes).map(|(header, _)| header);
+        read.map_err(|_| Misbehaved::new("an answer about a file makes no sense"))
     }
 }
 
@@ -332,16 +414,14 @@ mod tests {
         ] {
             let header = Header { id: 300, part };
             let bytes = header.encode();
-            let read = Header::read(&mut &bytes[..]).unwrap().unwrap().unwrap();
-            assert_eq!(read, header);
-            assert!(Header::read(&mut &bytes[..bytes.len() - 1]).is_err());
+            let (len, rest) = bytes.split_first_chunk().unwrap();
+            assert_eq!(Header::length(*len).unwrap(), rest.len());
+            assert_eq!(Header::decode(rest).unwrap(), header);
+            assert!(Header::decode(&rest[..rest.len() - 1]).is_err());
+            // A newer one says more.
+            assert_eq!(Header::decode(&[rest, &[7]].concat()).unwrap(), header);
         }
-        assert!(Header::read(&mut &[0u8; 0][..]).unwrap().is_none());
-        let long = Header::read(&mut &[0u8, 1, 0, 0][..]).unwrap().unwrap();
-        assert!(long.is_err());
-        let nonsense = Header::read(&mut &[0u8, 0, 0, 1, 0xff][..])
-            .unwrap()
-            .unwrap();
-        assert!(nonsense.is_err());
+        assert!(Header::length([0, 1, 0, 0]).is_err());
+        assert!(Header::decode(&[0xff]).is_err());
     }
 }

@@ -1,33 +1,36 @@
 //! What is said about the holes of an object before the object itself is announced.
 
-use super::message::Message;
-use super::resume::WireRanges;
-use crate::{Error, ErrorKind};
+use crate::Misbehaved;
+use crate::message::Message;
+use crate::resume::WireRanges;
 use howdah_core::RangeSet;
-use howdah_store::MAX_HOLE_BYTES;
+
+/// Bytes of holes that are left out of a file: both sides hash them, which takes an hour for some TiB, so a peer must not name any
+/// number. Further ones are sent as zeros.
+pub const MAX_HOLE_BYTES: u64 = 16 << 40;
 
 /// The holes of the object that is announced next.
 #[derive(Debug, Default)]
-pub(crate) struct Announced(Option<(u64, WireRanges)>);
+pub struct Announced(Option<(u64, WireRanges)>);
 
 impl Announced {
     /// The sender has told them; what it told before and did not use is forgotten.
-    pub(crate) fn note(&mut self, object: u64, ranges: WireRanges) {
+    pub fn note(&mut self, object: u64, ranges: WireRanges) {
         self.0 = Some((object, ranges));
     }
 
     /// What was told of an object that comes now: its groups that are holes. `None`: it has none.
-    pub(crate) fn take(
-        &mut self,
-        object: u64,
-        size: Option<u64>,
-    ) -> Result<Option<RangeSet>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// It cannot have them.
+    pub fn take(&mut self, object: u64, size: Option<u64>) -> Result<Option<RangeSet>, Misbehaved> {
         let Some((_, ranges)) = self.0.take_if(|(told, _)| *told == object) else {
             return Ok(None);
         };
         let Some(size) = size else {
             let text = "has holes in an object whose size it does not know";
-            return Err(Error::new(ErrorKind::Protocol, text));
+            return Err(Misbehaved::new(text));
         };
         let holes = ranges.within(size)?;
         if holes.byte_count() > MAX_HOLE_BYTES {
@@ -35,14 +38,14 @@ impl Announced {
                 "has more than {} TiB of holes in a file",
                 MAX_HOLE_BYTES >> 40
             );
-            return Err(Error::new(ErrorKind::Protocol, text));
+            return Err(Misbehaved::new(text));
         }
         Ok(Some(holes))
     }
 }
 
 /// The message that tells them.
-pub(crate) fn announce(object: u64, holes: &RangeSet) -> Message {
+pub fn announce(object: u64, holes: &RangeSet) -> Message {
     let ranges = holes.into();
     Message::Holes { object, ranges }
 }
@@ -50,8 +53,8 @@ pub(crate) fn announce(object: u64, holes: &RangeSet) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resume::GROUP;
     use howdah_core::ByteRange;
-    use howdah_store::GROUP;
 
     #[test]
     fn holes_are_those_of_their_object_and_lie_in_it() {

@@ -1,15 +1,18 @@
 //! Messages of any bytes.
 
-#![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
-
-use super::message::{Message, SideReport};
-use super::pace::Pace;
-use super::selection::{Asked, Selection};
-use howdah_store::{Rule, TreeOptions, TreeReport};
+use crate::files::{Header, check, cost};
+use crate::message::{Message, SideReport, shown};
+use crate::pace::Pace;
+use crate::selection::{Asked, Selection};
+use crate::{FailureKind, Rule, TreeOptions, TreeReport};
 use std::time::Duration;
 
 /// What is understood is written so that it means the same, and is bounded.
 pub fn message(bytes: &[u8]) {
+    if let Ok(header) = Header::decode(bytes) {
+        let written = header.encode();
+        assert_eq!(Header::decode(&written[4..]), Ok(header), "we wrote it");
+    }
     let patience = Message::patience(bytes);
     assert!(patience <= Duration::from_hours(24));
     let Ok(message) = Message::decode(bytes) else {
@@ -28,8 +31,15 @@ pub fn message(bytes: &[u8]) {
         assert!(options.files.is_none(), "a list that nobody asked with");
     }
     if let Message::Fail { kind, message } = &message {
-        let told = Message::failure(*kind, message, "peer").to_string();
-        assert!(!told.chars().any(char::is_control));
+        let known = FailureKind::from_number(*kind);
+        assert!(known.number() == *kind || known == FailureKind::Io);
+        assert!(!shown(message).chars().any(char::is_control));
+    }
+    if let Message::AskFiles(questions) = &message {
+        for (_, question) in questions {
+            // What is not refused is bounded by its cost.
+            assert!(check(question).is_err() || cost(question) <= bytes.len() as u64 * 24 + 64);
+        }
     }
 }
 
