@@ -29,8 +29,8 @@ pub fn refuse_while(refused: Arc<AtomicBool>) {
 #[derive(Debug)]
 pub struct Starter(Receiver<Order>);
 
-/// By which it is told what to start.
-#[derive(Debug)]
+/// By which it is told what to start. Clones tell the same one.
+#[derive(Clone, Debug)]
 pub struct Orders(Sender<Order>);
 
 /// While it lives, another thread starts those that its thread wants.
