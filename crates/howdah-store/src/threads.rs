@@ -25,6 +25,12 @@ pub fn refuse_while(refused: Arc<AtomicBool>) {
     REFUSED.set(Some(refused));
 }
 
+/// What this thread [is refused by](refuse_while), for others that are to be refused the same.
+#[doc(hidden)]
+pub fn refused_by() -> Option<Arc<AtomicBool>> {
+    REFUSED.with_borrow(Clone::clone)
+}
+
 /// Starts the threads of others.
 #[derive(Debug)]
 pub struct Starter(Receiver<Order>);

@@ -32,7 +32,13 @@ pub(super) struct LoopThread {
 impl LoopThread {
     fn start() -> std::io::Result<Self> {
         let (begin, work) = channel::<Work>();
-        let wait = move || work.recv().map_or(Ok(()), |work| work());
+        let refused = threads::refused_by();
+        let wait = move || {
+            if let Some(refused) = refused {
+                threads::refuse_while(refused);
+            }
+            work.recv().map_or(Ok(()), |work| work())
+        };
         let thread = std::thread::Builder::new().name("howdah-net".to_owned());
         let thread = thread.spawn(wait)?;
         Ok(Self { begin, thread })
