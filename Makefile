@@ -292,6 +292,12 @@ bench-floor: setup-bench ## Measure: processor time of ours beside the least tha
 	$(CARGO) build --release --locked -p howdah-net --example floor
 	$(SUDO) env CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}" python3 -B benches/floor.py $(BENCH)
 
+bench-loops: setup-bench ## Measure: two and four clients at a server with one loop and with two, each on a tenth of a core, in turns (BENCH="--rounds 9", BENCH=--whole and other flags)
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,measuring; it needs root for control groups)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" python3 -B benches/loops.py $(BENCH)
+
 bench-sandbox: setup-bench ## Measure: processor time with the sandbox and without, in turns (BENCH="--pairs 30" and other flags)
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
