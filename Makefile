@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-loops bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60

@@ -20,9 +20,18 @@ const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 const SIZE: u64 = 2_000_000;
 const OBJECT: u64 = 0;
 
+/// Where all of them are.
+struct Course {
+    /// Clients that are not connected yet.
+    missing: AtomicUsize,
+    /// Of which the server has not heard what comes.
+    unheard: AtomicUsize,
+}
+
 /// Takes whatever is sent, on one of the loops.
 struct Taker<'a> {
     stop: &'a AtomicBool,
+    course: &'a Course,
     active: BTreeSet<ConnKey>,
     /// Bytes of each connection that were placed here.
     placed: BTreeMap<ConnKey, u64>,
@@ -33,9 +42,10 @@ struct Taker<'a> {
 }
 
 impl<'a> Taker<'a> {
-    fn new(stop: &'a AtomicBool, closed: &'a AtomicUsize) -> Self {
+    fn new(stop: &'a AtomicBool, course: &'a Course, closed: &'a AtomicUsize) -> Self {
         Self {
             stop,
+            course,
             active: BTreeSet::new(),
             placed: BTreeMap::new(),
             came: BTreeSet::new(),
@@ -51,6 +61,7 @@ impl Application for Taker<'_> {
         match event {
             Event::Control(_) => {
                 self.active.insert(key);
+                self.course.unheard.fetch_sub(1, Ordering::Relaxed);
                 assert!(connection.receive_object(OBJECT, Some(SIZE), None));
             }
             Event::PathChanged(_) => self.moves += 1,
@@ -106,8 +117,7 @@ impl Application for Taker<'_> {
 
 /// Sends one object when all others are there, too, and closes when it has arrived.
 struct Giver<'a> {
-    /// Those that are not there yet.
-    missing: &'a AtomicUsize,
+    course: &'a Course,
     active: BTreeSet<ConnKey>,
     is_sending: bool,
     is_closing: bool,
@@ -120,7 +130,7 @@ impl Application for Giver<'_> {
         match event {
             Event::Connected { .. } => {
                 self.active.insert(key);
-                self.missing.fetch_sub(1, Ordering::Relaxed);
+                self.course.missing.fetch_sub(1, Ordering::Relaxed);
             }
             Event::Closed(error) => self.over = Some(error.to_string()),
             _ => {}
@@ -145,7 +155,7 @@ impl Application for Giver<'_> {
         if !self.active.contains(&key) {
             return;
         }
-        if !self.is_sending && self.missing.load(Ordering::Relaxed) == 0 {
+        if !self.is_sending && self.course.missing.load(Ordering::Relaxed) == 0 {
             self.is_sending = true;
             assert_eq!(connection.allocate_object(), OBJECT);
             connection.send_control(b"an object comes");
@@ -177,11 +187,11 @@ fn endpoint(socket: UdpSocket, accept: bool) -> Endpoint {
     Endpoint::new(socket, EndpointConfig { protocol, accept }, Clock::new()).expect("a socket")
 }
 
-fn give(target: SocketAddr, missing: &AtomicUsize) {
+fn give(target: SocketAddr, course: &Course) {
     let mut endpoint = endpoint(bind(LOCAL.into()).expect("a port"), false);
     endpoint.connect(target).expect("a connection");
     let mut giver = Giver {
-        missing,
+        course,
         active: BTreeSet::new(),
         is_sending: false,
         is_closing: false,
@@ -205,16 +215,19 @@ fn serve(
     first: UdpSocket,
     others: Vec<UdpSocket>,
     clients: usize,
-    give: impl Fn(SocketAddr, &AtomicUsize) + Sync,
+    give: impl Fn(SocketAddr, &Course) + Sync,
 ) -> [Told; 2] {
     let mut door = endpoint(first, true);
     let target = door.local_addr();
     let others = door.further(others, 2).expect("a loop");
     assert_eq!(others.len(), 1);
     let (stop, closed) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let missing = AtomicUsize::new(clients);
+    let course = Course {
+        missing: AtomicUsize::new(clients),
+        unheard: AtomicUsize::new(clients),
+    };
     let run = |mut endpoint: Endpoint| {
-        let mut taker = Taker::new(&stop, &closed);
+        let mut taker = Taker::new(&stop, &course, &closed);
         endpoint.run(&mut taker).expect("a socket");
         Told {
             placed: taker.placed,
@@ -229,7 +242,7 @@ fn serve(
             .map(|endpoint| scope.spawn(|| run(endpoint)))
             .collect();
         let givers: Vec<_> = (0..clients)
-            .map(|_| scope.spawn(|| give(target, &missing)))
+            .map(|_| scope.spawn(|| give(target, &course)))
             .collect();
         let gave: Vec<_> = givers.into_iter().map(|giver| giver.join()).collect();
         if gave.iter().all(Result::is_ok) {
@@ -289,8 +302,8 @@ fn a_loop_without_a_socket_is_handed_everything() {
 }
 
 /// Gives by way of somebody whose port towards the target changes, as that of a router that has forgotten it.
-fn give_from_two_ports(target: SocketAddr, missing: &AtomicUsize) {
-    /// Packets to the target before that.
+fn give_from_two_ports(target: SocketAddr, course: &Course) {
+    /// Packets to the target before that, once the server has heard of all.
     const BEFORE: usize = 100;
     let inside = UdpSocket::bind(LOCAL).expect("a port");
     let here = inside.local_addr().expect("an address");
@@ -309,7 +322,8 @@ fn give_from_two_ports(target: SocketAddr, missing: &AtomicUsize) {
                     client.get_or_init(|| from);
                     let port = &ports[usize::from(sent >= BEFORE)];
                     let _ = port.send_to(&buffer[..len], target);
-                    sent += 1;
+                    // A handshake stays where it began.
+                    sent += usize::from(course.unheard.load(Ordering::Relaxed) == 0);
                 }
             }
         });
@@ -323,7 +337,7 @@ fn give_from_two_ports(target: SocketAddr, missing: &AtomicUsize) {
                 }
             });
         }
-        let gave = std::panic::catch_unwind(|| give(here, missing));
+        let gave = std::panic::catch_unwind(|| give(here, course));
         stop.store(true, Ordering::Relaxed);
         assert!(gave.is_ok());
     });

@@ -4,7 +4,7 @@
 use howdah_core::{Ecn, Span, Time};
 use howdah_proto::codec::{ConnectionId, Header};
 use howdah_proto::endpoint::{
-    Attended, ConnKey, Endpoint, EndpointConfig, Found, Incoming, Moved, Order, Owner,
+    Attended, ConnKey, Endpoint, EndpointConfig, Found, Incoming, LOOPS_MAX, Moved, Order, Owner,
 };
 use howdah_proto::error::CloseCode;
 use howdah_proto::sim::sim_config;
@@ -219,7 +219,7 @@ impl World {
         match self.loops[at].owner(&datagram, from) {
             Owner::Connection(_) => true,
             // Who has not heard of it believes the id.
-            Owner::Elsewhere(to) => at == 0 || to == 0,
+            Owner::Elsewhere(to) => at == 0 || to as u64 != id.0 % LOOPS_MAX as u64,
             Owner::Stranger(_) => false,
         }
     }

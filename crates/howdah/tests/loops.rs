@@ -145,7 +145,10 @@ fn sessions_of_all_loops_are_shown_and_ended_and_share_a_rate() {
             }
             for copy in copies {
                 let error = copy.join().expect("no panic").expect_err("it was ended");
-                assert!(error.to_string().contains("has ended this session"), "{error}");
+                assert!(
+                    error.to_string().contains("has ended this session"),
+                    "{error}"
+                );
             }
         });
         site.sessions(<[_]>::is_empty);
@@ -162,7 +165,10 @@ fn the_sessions_of_a_key_are_counted_on_all_loops() {
                 .collect();
             site.sessions(|sessions| sessions.len() == 2);
             let error = endless(site, &stop).expect_err("it is one too many");
-            assert!(error.to_string().contains("2 sessions at a time"), "{error}");
+            assert!(
+                error.to_string().contains("2 sessions at a time"),
+                "{error}"
+            );
             stop.cancel();
             for copy in copies {
                 assert!(copy.join().expect("no panic").is_err());
