@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
@@ -244,14 +245,14 @@ fn serve(
         let givers: Vec<_> = (0..clients)
             .map(|_| scope.spawn(|| give(target, &course)))
             .collect();
-        let gave: Vec<_> = givers.into_iter().map(|giver| giver.join()).collect();
+        let gave: Vec<_> = givers.into_iter().map(ScopedJoinHandle::join).collect();
         if gave.iter().all(Result::is_ok) {
             while closed.load(Ordering::Relaxed) < clients {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
         stop.store(true, Ordering::Relaxed);
-        let told = loops.into_iter().map(|thread| thread.join());
+        let told = loops.into_iter().map(ScopedJoinHandle::join);
         let told: Vec<_> = told.map(|told| told.expect("no panic")).collect();
         assert!(gave.iter().all(Result::is_ok));
         told.try_into().unwrap_or_else(|_| panic!("two loops"))

@@ -31,9 +31,12 @@ impl PacketSink for Wire {
     }
 }
 
+/// To whom, or from whom, and what.
+type Datagram = (SocketAddr, Vec<u8>);
+
 enum Letter {
     Order(Order),
-    Moved(Moved),
+    Moved(Box<Moved>),
 }
 
 fn endpoint(accept: bool, seed: u8) -> Endpoint {
@@ -47,7 +50,7 @@ fn address(client: u8) -> SocketAddr {
 }
 
 /// What it sends, and what happens to it.
-fn turn(at: &mut Endpoint, now: Time) -> (Vec<(SocketAddr, Vec<u8>)>, Vec<(ConnKey, Event)>) {
+fn turn(at: &mut Endpoint, now: Time) -> (Vec<Datagram>, Vec<(ConnKey, Event)>) {
     let (mut due, nobody) = (Vec::new(), BTreeSet::new());
     let (mut out, mut events) = (Vec::new(), Vec::new());
     at.take_due(now, Attended::Only(&nobody), &mut due);
@@ -77,7 +80,7 @@ struct World {
     loops: Vec<Endpoint>,
     mail: Vec<Vec<Letter>>,
     /// Datagrams with each loop: from whom.
-    lying: Vec<VecDeque<(SocketAddr, Vec<u8>)>>,
+    lying: Vec<VecDeque<Datagram>>,
     clients: BTreeMap<SocketAddr, Endpoint>,
     /// What each client said, and the loop that heard it.
     heard: BTreeMap<Vec<u8>, usize>,
@@ -128,7 +131,7 @@ impl World {
         for letter in std::mem::take(&mut self.mail[at]) {
             match letter {
                 Letter::Order(order) => self.loops[at].obey(self.now, order),
-                Letter::Moved(moved) => self.loops[at].take_in(moved),
+                Letter::Moved(moved) => self.loops[at].take_in(*moved),
             }
         }
         for (from, bytes) in std::mem::take(&mut self.lying[at]) {
@@ -178,7 +181,7 @@ impl World {
                     self.loops[0].on_established(key, key.0);
                     if let Some((to, moved)) = self.loops[0].hand_over(key) {
                         assert_ne!(to, 0);
-                        self.mail[to].push(Letter::Moved(moved));
+                        self.mail[to].push(Letter::Moved(Box::new(moved)));
                     }
                 }
                 Event::Control(bytes) => {
