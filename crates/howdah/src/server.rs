@@ -217,13 +217,12 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Io, format!("no thread for the audit log: {e}")))?;
         let listed = Listed::new(root, config.authorized, config.reread, log);
         let authority = Arc::new(listed.with_memory(config.memory));
-        let (Inherited { udp, tcp }, beside) = match config.inherited {
-            Some(sockets) => (sockets, config.beside),
-            None => {
-                let sockets = Inherited::bind(config.listen, &config.log)?;
-                let beside = sockets.beside(config.loops);
-                (sockets, beside)
-            }
+        let (Inherited { udp, tcp }, beside) = if let Some(sockets) = config.inherited {
+            (sockets, config.beside)
+        } else {
+            let sockets = Inherited::bind(config.listen, &config.log)?;
+            let beside = sockets.beside(config.loops);
+            (sockets, beside)
         };
         let loops = config.loops.unwrap_or(1 + beside.len());
         let server = Self::on(udp, tcp, &config.identity, authority, config.log, control)?;
