@@ -305,7 +305,7 @@ fn a_loop_without_a_socket_is_handed_everything() {
 /// Gives by way of somebody whose port towards the target changes, as that of a router that has forgotten it.
 fn give_from_two_ports(target: SocketAddr, course: &Course) {
     /// Packets to the target before that, once the server has heard of all.
-    const BEFORE: usize = 100;
+    const BEFORE: usize = 30;
     let inside = UdpSocket::bind(LOCAL).expect("a port");
     let here = inside.local_addr().expect("an address");
     let ports = [(); 2].map(|()| UdpSocket::bind(LOCAL).expect("a port"));
