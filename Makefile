@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions bench-loops
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -302,6 +302,12 @@ bench-floor: setup-bench ## Measure: processor time of ours beside the least tha
 	$(CARGO) build --release --locked -p howdah-cli
 	$(CARGO) build --release --locked -p howdah-net --example floor
 	$(SUDO) env CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}" python3 -B benches/floor.py $(BENCH)
+
+bench-loops: setup-bench ## Measure: two and four clients at a server with one loop and with two, each on a tenth of a core, in turns (BENCH="--rounds 9", BENCH=--whole and other flags)
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,measuring; it needs root for control groups)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" python3 -B benches/loops.py $(BENCH)
 
 bench-sandbox: setup-bench ## Measure: processor time with the sandbox and without, in turns (BENCH="--pairs 30" and other flags)
 	$(call say,building howdah (release))

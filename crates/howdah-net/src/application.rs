@@ -3,6 +3,7 @@
 use howdah_core::{ByteRange, Time};
 use howdah_proto::endpoint::{Attended, ConnKey, Full};
 use howdah_proto::{Connection, Event};
+use std::any::Any;
 use std::net::SocketAddr;
 
 /// Received bytes and where they belong.
@@ -54,6 +55,15 @@ pub trait Application {
     /// A method of this trait, or the protocol, has panicked for that connection of a server. The connection is gone
     /// without a word, and what belongs to it should be, too.
     fn on_panic(&mut self, _key: ConnKey, _remote: Option<SocketAddr>) {}
+
+    /// That connection, whose key is proved, goes to another loop of the port: what goes with it, for [`take_in`](Self::take_in) of
+    /// that loop's application. `None`: it stays.
+    fn hand_over(&mut self, _key: ConnKey) -> Option<Box<dyn Any + Send>> {
+        None
+    }
+
+    /// A connection has come from another loop of the port, with what that one's application gave it.
+    fn take_in(&mut self, _now: Time, _key: ConnKey, _guest: Box<dyn Any + Send>) {}
 
     /// Somebody was told to come again later, once per round at most.
     fn on_full(&mut self, _now: Time, _full: Full) {}

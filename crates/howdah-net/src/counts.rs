@@ -51,6 +51,14 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
+    /// Of one of several loops, for whoever counts all of them.
+    pub(crate) fn into(shared: &TurnCounts) -> Self {
+        Self {
+            shared: shared.clone(),
+            ..Self::default()
+        }
+    }
+
     /// A buffer for that connection was read.
     pub(crate) fn lies(&mut self, key: ConnKey) {
         *self.lying.entry(key).or_default() += 1;

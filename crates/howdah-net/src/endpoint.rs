@@ -1,12 +1,14 @@
 //! The loop: one socket, its connections, one thread.
 
 mod receiving;
+mod several;
 
 use crate::application::Application;
 use crate::buffers::Spares;
 use crate::clock::Clock;
 use crate::counts::{Counting, TurnCounts};
 use crate::gather::Gather;
+use crate::mail::Mail;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
@@ -15,7 +17,7 @@ use crate::waker::{self, WakeReceiver, Waker};
 use howdah_core::{Ecn, Span, Time};
 use howdah_proto::endpoint::{self, Arrivals, Attended, ConnKey, EndpointConfig};
 use howdah_proto::{Connection, Event, TransmitInfo};
-use receiving::Parcel;
+pub(crate) use receiving::Parcel;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 use std::io;
@@ -54,6 +56,9 @@ pub struct Endpoint {
     arrivals: Arrivals<Parcel>,
     drops_at: Time,
     gather: Gather,
+    /// Of the loops of its port, if there are others.
+    mail: Option<Mail>,
+    handed: u64,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -97,6 +102,8 @@ impl Endpoint {
             arrivals: Arrivals::default(),
             drops_at: Time::ZERO,
             gather: Gather::default(),
+            mail: None,
+            handed: 0,
         })
     }
 
@@ -181,6 +188,7 @@ impl Endpoint {
             }
             self.watch_drops(now);
             let busy = self.turn(now, application, false)?;
+            self.post_orders();
             if let Some(counting) = &mut self.counting {
                 counting.end_turn(|key| application.group(key));
             }
@@ -207,6 +215,7 @@ impl Endpoint {
     fn flush<A: Application>(&mut self, application: &mut A) -> io::Result<()> {
         let now = self.clock.now();
         self.turn(now, application, true)?;
+        self.post_orders();
         Ok(())
     }
 
@@ -230,7 +239,7 @@ impl Endpoint {
         self.drops_at = now;
         let port = self.port.as_ref();
         if let Some(drops) = port.and_then(|port| sys::socket_drops(port.socket().as_fd())) {
-            self.machine.set_socket_drops(drops);
+            self.machine.set_socket_drops(drops + self.lost_in_mail());
         }
     }
 
@@ -314,6 +323,8 @@ impl Endpoint {
             }
             if is_over {
                 self.remove(key);
+            } else if is_proved {
+                self.move_on(key, application);
             }
         }
         any
@@ -407,7 +418,7 @@ impl Endpoint {
     ) -> io::Result<()> {
         match &self.port {
             Some(port) if !Lanes::is_one(to) => port.send(to, src_ip, contents, segment_size, ecn),
-            _ => self.lanes.send(to, contents, segment_size),
+            _ => self.tunnels().send(to, contents, segment_size),
         }
     }
 
@@ -441,12 +452,17 @@ impl Endpoint {
             std::thread::sleep(pause.into());
             return Ok(());
         }
-        if self.lanes.is_waiting() {
+        if self.lanes.is_waiting() || self.has_mail() {
             return Ok(());
         }
         let limit = Span::from_millis(500);
         let mut timeout = next.map_or(limit, |at| at.since(now).min(limit));
-        let mut interest = PollFlags::IN;
+        let reads = self.port.as_ref().is_some_and(UdpPort::reads);
+        let mut interest = if reads {
+            PollFlags::IN
+        } else {
+            PollFlags::empty()
+        };
         if self.stalled.is_some() {
             interest |= PollFlags::OUT;
             // Timers cannot do anything before the socket takes packets again.

@@ -6,9 +6,12 @@
 //! hand packets over and wait; disks are kept off this thread by the [`Application`], which
 //! hands buffers to threads of its own and wakes the endpoint with a [`Waker`].
 //!
+//! A server's port may have several loops, each an [`Endpoint`] with a thread and a socket of its own ([`share`],
+//! [`Endpoint::further`]): each connection is on one of them.
+//!
 //! [`plain`] drives transports that are not ours, in the clear, to measure them.
 //!
-//! `unsafe` is confined to `sys`, for one socket option that no library wraps.
+//! `unsafe` is confined to `sys`, for socket options that no library wraps.
 
 mod application;
 mod buffers;
@@ -20,9 +23,11 @@ mod endpoint;
 pub mod fuzzing;
 mod gather;
 mod isolation;
+mod mail;
 pub mod plain;
 #[cfg(target_os = "linux")]
 mod receive;
+mod share;
 mod socket;
 mod sys;
 mod train;
@@ -34,7 +39,8 @@ pub use application::{Application, Placement};
 pub use clock::Clock;
 pub use counts::{TurnCount, TurnCounts};
 pub use endpoint::Endpoint;
-pub use howdah_proto::endpoint::{Allowance, Attended, ConnKey, EndpointConfig, Full};
+pub use howdah_proto::endpoint::{Allowance, Attended, ConnKey, EndpointConfig, Full, LOOPS_MAX};
+pub use share::{USUAL_LOOPS, share};
 pub use socket::{
     ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,
     socket_report,

@@ -55,6 +55,8 @@ pub(crate) struct UdpPort {
     state: UdpSocketState,
     report: SocketReport,
     local: SocketAddr,
+    /// What arrives here is for whoever has this, and not for another one of the same socket.
+    reads: bool,
 }
 
 /// Binds a UDP socket; an IPv6 wildcard takes IPv4 as well.
@@ -118,7 +120,17 @@ impl UdpPort {
             state,
             report,
             local,
+            reads: true,
         })
+    }
+
+    /// Whether what arrives at its socket is read by it.
+    pub(crate) fn reads(&self) -> bool {
+        self.reads
+    }
+
+    pub(crate) fn set_reads(&mut self, reads: bool) {
+        self.reads = reads;
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {

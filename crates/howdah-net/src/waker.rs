@@ -67,6 +67,11 @@ impl Waker {
         });
     }
 
+    /// Makes it look at what lies there for it, and at no connection.
+    pub(crate) fn ring(&self) {
+        self.call(|_| ());
+    }
+
     fn call(&self, name: impl FnOnce(&mut Calls)) {
         name(&mut self.0.calls.lock().unwrap_or_else(PoisonError::into_inner));
         // A full pipe wakes as well.

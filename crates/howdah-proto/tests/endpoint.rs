@@ -98,6 +98,7 @@ fn take(at: &mut Endpoint, now: Time, packet: &Packet, waited: Span) -> Option<P
         local_ip: None,
         datagram: &packet.bytes,
         waited,
+        stays: false,
     };
     match at.find(now, &incoming, |_| false) {
         Found::Connection(key) => {
@@ -119,7 +120,7 @@ fn take(at: &mut Endpoint, now: Time, packet: &Packet, waited: Span) -> Option<P
                 bytes,
             })
         }
-        Found::Nobody => None,
+        Found::Nobody | Found::Elsewhere(_) => None,
     }
 }
 

@@ -25,12 +25,18 @@ pub fn refuse_while(refused: Arc<AtomicBool>) {
     REFUSED.set(Some(refused));
 }
 
+/// What this thread [is refused by](refuse_while), for others that are to be refused the same.
+#[doc(hidden)]
+pub fn refused_by() -> Option<Arc<AtomicBool>> {
+    REFUSED.with_borrow(Clone::clone)
+}
+
 /// Starts the threads of others.
 #[derive(Debug)]
 pub struct Starter(Receiver<Order>);
 
-/// By which it is told what to start.
-#[derive(Debug)]
+/// By which it is told what to start. Clones tell the same one.
+#[derive(Clone, Debug)]
 pub struct Orders(Sender<Order>);
 
 /// While it lives, another thread starts those that its thread wants.

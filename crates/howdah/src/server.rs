@@ -3,19 +3,15 @@
 use crate::access::Authority;
 use crate::keys::PublicKey;
 use crate::listed::{Listed, Reread};
-use crate::sandbox;
-use crate::session::errand::Errands;
 use crate::session::from_store;
-use crate::session::places::{Bounds, Places};
-use crate::session::tree::Tree;
+use crate::session::places::Bounds;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
 use howdah_audit::{AuditFile, AuditLog, Level};
-use howdah_core::{NoWaiting, Rate, Span, Time};
-use howdah_net::{Allowance, Clock, Endpoint, EndpointConfig, Lanes, TcpDoor, TurnCounts};
+use howdah_core::{Rate, Span};
+use howdah_net::{Clock, Endpoint, EndpointConfig, LOOPS_MAX, Lanes, TcpDoor, TurnCounts};
 use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::{Root, threads};
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -23,11 +19,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+mod company;
 mod control;
 mod deeds;
 mod entry;
 mod expiry;
 mod happening;
+mod loops;
 mod service;
 mod session;
 #[cfg(test)]
@@ -38,8 +36,9 @@ mod strangers;
 
 pub use control::{ServerControl, SessionStatus};
 pub use happening::{ServerEvent, ServerRefusal, SessionMoved};
-use service::{MOMENTS, Service, Stay};
-use strangers::{Crowd, Strangers};
+use loops::Hearing;
+use service::Stay;
+use strangers::Strangers;
 
 /// Receives one line of text for each thing that happens. The default throws them away.
 #[derive(Clone)]
@@ -104,6 +103,10 @@ pub struct ServerConfig {
     pub reread: Option<Reread>,
     /// Sockets that somebody else has bound: `listen` is not used then.
     pub inherited: Option<Inherited>,
+    /// Loops that move the data, each on a thread and a socket of its own, 1 to 8; each session is on one of them. `None`: one.
+    pub loops: Option<usize>,
+    /// Further sockets of the port of those that are `inherited` ([`Inherited::beside`]): for whoever gives up rights in between.
+    pub beside: Vec<UdpSocket>,
     /// What all sessions may move together, in each direction.
     pub max_rate: Option<Rate>,
     /// Bytes of memory that each tree may take if its client asks for more than usual.
@@ -131,6 +134,8 @@ impl ServerConfig {
             authorized,
             reread: None,
             inherited: None,
+            loops: None,
+            beside: Vec::new(),
             max_rate: None,
             memory: None,
             log: Log::default(),
@@ -151,6 +156,8 @@ pub(crate) struct Signing {
 /// A bound server.
 pub struct Server {
     endpoint: Endpoint,
+    /// The other loops of its port.
+    others: Vec<Endpoint>,
     door: Option<TcpDoor>,
     authority: Arc<dyn Authority>,
     strangers: Strangers,
@@ -162,7 +169,7 @@ pub struct Server {
     /// What hears the network is to open nothing; called on its thread when that is so.
     opens_nothing: Option<fn()>,
     log: Log,
-    audit: Option<AuditLog>,
+    audit: Option<Arc<AuditLog>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -181,6 +188,14 @@ impl Inherited {
     pub fn bind(listen: SocketAddr, log: &Log) -> Result<Self, Error> {
         let (udp, tcp) = bind(listen, log)?;
         Ok(Self { udp, tcp })
+    }
+
+    /// Further sockets of the UDP port, for a server of so many [loops](ServerConfig::loops). None where this system makes none,
+    /// as for a port that another user has opened.
+    #[must_use]
+    pub fn beside(&self, loops: Option<usize>) -> Vec<UdpSocket> {
+        let loops = loops.unwrap_or(howdah_net::USUAL_LOOPS);
+        howdah_net::share(&self.udp, loops).unwrap_or_default()
     }
 }
 
@@ -201,28 +216,38 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Io, format!("no thread for the audit log: {e}")))?;
         let listed = Listed::new(root, config.authorized, config.reread, log);
         let authority = Arc::new(listed.with_memory(config.memory));
-        let (socket, listener) = match config.inherited {
-            Some(Inherited { udp, tcp }) => (udp, tcp),
-            None => bind(config.listen, &config.log)?,
+        let (Inherited { udp, tcp }, beside) = if let Some(sockets) = config.inherited {
+            (sockets, config.beside)
+        } else {
+            let sockets = Inherited::bind(config.listen, &config.log)?;
+            let beside = sockets.beside(config.loops);
+            (sockets, beside)
         };
-        let server = Self::on(
-            socket,
-            listener,
-            &config.identity,
-            authority,
-            config.log,
-            control,
-        )?;
+        let loops = config.loops.unwrap_or(1 + beside.len());
+        let server = Self::on(udp, tcp, &config.identity, authority, config.log, control)?;
         let signing = Signing {
             key: config.identity,
             knows_clients: true,
         };
         Ok(Self {
             max_rate,
-            audit,
+            audit: audit.map(Arc::new),
             signing: Some(signing),
             ..server
-        })
+        }
+        .spread(beside, loops))
+    }
+
+    /// Has so many loops, with these sockets beside its own.
+    fn spread(mut self, sockets: Vec<UdpSocket>, loops: usize) -> Self {
+        let loops = loops.clamp(1, LOOPS_MAX);
+        match self.endpoint.further(sockets, loops) {
+            Ok(others) => self.others = others,
+            Err(error) => self.log.line(&format!(
+                "one thread moves all data instead of {loops}: this system gives no more descriptors ({error})"
+            )),
+        }
+        self
     }
 
     /// Serves those whom `authority` admits, on a socket that is bound, and through tunnels that come to
@@ -269,6 +294,7 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot listen on TCP: {e}")))?;
         Ok(Self {
             endpoint,
+            others: Vec::new(),
             door,
             authority,
             strangers,
@@ -329,7 +355,17 @@ impl Server {
     /// Counts from now on whose sessions had their turns when they wanted them. Not part of the stable interface.
     #[doc(hidden)]
     pub fn count_turns(&mut self) -> TurnCounts {
-        self.endpoint.count_turns()
+        let counts = self.endpoint.count_turns();
+        for other in &mut self.others {
+            other.count_turns_into(&counts);
+        }
+        counts
+    }
+
+    /// Loops that move its data.
+    #[must_use]
+    pub fn loops(&self) -> usize {
+        1 + self.others.len()
     }
 
     /// By which tunnels reach it.
@@ -352,27 +388,25 @@ impl Server {
         self.serve(cancel, Stay::ForOne { patience })
     }
 
-    fn serve(self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
+    fn serve(mut self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
+        let threads = self.threads();
         let Some(begun) = self.opens_nothing else {
-            return self.hear(cancel, stay);
+            return self.hear(cancel, stay, threads, &Hearing::default());
         };
         // It opens what it looks at the first time.
         let _ = howdah_net::usage();
         let (orders, starter) = threads::starter();
-        let waiting = Mutex::new(Some((self, orders)));
+        let waiting = Mutex::new(Some((self, threads, orders)));
         let take = || {
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.take()
         };
         let heard = std::thread::scope(|scope| {
             let hear = || {
-                let (server, orders) = take()?;
-                let _ordering = orders.here();
-                if let Some(lacking) = sandbox::open_nothing() {
-                    server.log.line(&lacking);
-                }
-                begun();
-                Some(server.hear(cancel, stay))
+                let (server, threads, orders) = take()?;
+                let hearing = Hearing::opening_nothing(orders, begun, server.log.clone());
+                let _ordering = hearing.begin();
+                Some(server.hear(cancel, stay, threads, &hearing))
             };
             let thread = std::thread::Builder::new().name("howdah-net".to_owned());
             let thread = thread.spawn_scoped(scope, hear).ok()?;
@@ -382,76 +416,15 @@ impl Server {
         });
         match (heard, take()) {
             (Some(result), _) => result,
-            (None, Some((server, _))) => {
+            (None, Some((mut server, ..))) => {
                 server.log.line(
                     "no further thread is to be had: the one that hears the network opens files as well",
                 );
-                server.hear(cancel, stay)
+                server.be_alone();
+                server.hear(cancel, stay, Vec::new(), &Hearing::default())
             }
             (None, None) => Ok(()),
         }
-    }
-
-    /// On this thread.
-    fn hear(mut self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
-        let mut service = Service {
-            authority: self.authority,
-            door: self.door,
-            stay,
-            since: None,
-            met: false,
-            waker: self.endpoint.waker(),
-            moments: Allowance::new(MOMENTS),
-            errands: Errands::default(),
-            places: Places::new(self.bounds),
-            sessions: BTreeMap::new(),
-            active: BTreeSet::new(),
-            spares: Vec::new(),
-            cancel: cancel.clone(),
-            log: self.log,
-            audit: self.audit,
-            strangers: self.strangers,
-            signing: self.signing,
-            crowd: Crowd::default(),
-            control: self.control,
-            max_rate: self.max_rate,
-            sharing: 0,
-            next_show: Time::ZERO,
-            next_share: Time::ZERO,
-            next_look: Time::ZERO,
-            ending: Vec::new(),
-            lists: None,
-        };
-        service.control.begin(service.waker.clone());
-        let _expiry = expiry::begin(&service.authority, self.keep_unfinished, &service.log)
-            .inspect_err(|e| service.log(&format!("unfinished files do not expire: {e}")));
-        let on_loop = NoWaiting::here();
-        let result = self
-            .endpoint
-            .run(&mut service)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("the socket failed: {e}")));
-        drop(on_loop);
-        let Service {
-            mut sessions,
-            mut ending,
-            ..
-        } = service;
-        // Unfinished files go by their names, which this thread may not be able to name.
-        let put_away = move || {
-            for session in sessions.values_mut() {
-                let tree = session.tree.take();
-                ending.extend(tree.into_iter().flat_map(Tree::stop));
-            }
-            for thread in ending {
-                let _ = thread.join();
-            }
-            drop(sessions);
-            howdah_store::wait_for_leftovers();
-        };
-        if let Ok(thread) = threads::start("howdah-away", put_away) {
-            let _ = thread.join();
-        }
-        result
     }
 }
 

@@ -56,6 +56,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "RATE", value_parser = max_rate)]
     pub(crate) max_rate: Option<Rate>,
 
+    /// Threads that move all data, 1 to 8, each with a socket of the port; a session is on one of them [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) loops: Option<u8>,
+
     /// Unfinished files that nobody has gone on with for that long are removed, at the start and each day; 0s: never
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = units::parse_span)]
     pub(crate) expire_unfinished: Span,

@@ -42,6 +42,8 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let log = Log::with_levels(ui::log);
     let identity_path = key_file(args.identity.as_ref(), usual("id_ed25519.pem"))?;
     let mut known = None;
+    let loops = args.loops.map(usize::from);
+    let mut beside = None;
     let inherited = match (become_user, inherited) {
         (Some(user), inherited) => {
             // A key that only root can read stays that, and a port below 1024 takes root to open.
@@ -50,6 +52,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
                 Some(sockets) => sockets,
                 None => Inherited::bind(args.listen, &log)?,
             };
+            beside = Some(sockets.beside(loops));
             user.enter()?;
             Some(sockets)
         }
@@ -90,6 +93,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         Some(sockets) => sockets,
         None => Inherited::bind(args.listen, &log)?,
     };
+    let beside = beside.unwrap_or_else(|| sockets.beside(loops));
     let confined = !args.no_sandbox && !is_sandbox_off();
     if confined {
         let audited = audit.as_ref().map(AuditFile::directory);
@@ -106,6 +110,8 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut config = ServerConfig::new(args.root, args.listen, identity, authorized);
     config.reread = Some(reread);
     config.inherited = Some(sockets);
+    config.loops = loops;
+    config.beside = beside;
     config.control = control.clone();
     config.max_rate = args.max_rate;
     config.memory = Some(args.memory);

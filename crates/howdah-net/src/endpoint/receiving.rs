@@ -4,8 +4,9 @@ use super::{Endpoint, is_broken_socket, is_unreachable};
 use crate::application::{Application, Placement};
 use crate::clock::{Clock, wall_now};
 use crate::socket::UdpPort;
+use crate::tunnel::Lanes;
 use howdah_core::{Ecn, Time};
-use howdah_proto::endpoint::{ARRIVALS_MAX, ConnKey, Found, Incoming, Owner};
+use howdah_proto::endpoint::{ARRIVALS_MAX, ConnKey, Found, Incoming};
 use howdah_proto::{Arriving, Handled};
 use quinn_udp::RecvMeta;
 use std::io::{self, IoSliceMut};
@@ -17,17 +18,63 @@ const RECEIVE_CALLS: usize = 4;
 
 /// What one receive gave: a packet, or several of one sender.
 #[derive(Debug)]
-pub(super) struct Parcel {
-    buffer: Vec<u8>,
-    meta: RecvMeta,
+pub(crate) struct Parcel {
+    pub(super) buffer: Vec<u8>,
+    pub(super) meta: RecvMeta,
     rx_time: Time,
     /// Where turns are counted: whose it was when it was read.
-    counted_for: Option<ConnKey>,
+    pub(super) counted_for: Option<ConnKey>,
+}
+
+impl Parcel {
+    fn stride(&self) -> usize {
+        self.meta.stride.clamp(1, self.meta.len.max(1))
+    }
+
+    pub(crate) fn packets(&self) -> usize {
+        self.meta.len.div_ceil(self.stride())
+    }
+
+    /// The first packet.
+    pub(super) fn first(&self) -> &[u8] {
+        &self.buffer[..self.stride().min(self.meta.len)]
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether it begins as packets of connections do, and not of handshakes.
+    pub(crate) fn is_known(&self) -> bool {
+        self.buffer.first().is_some_and(|first| first & !1 == 0x40)
+    }
+
+    /// The same in little more memory than it needs, and the buffer that is free then.
+    pub(super) fn fitted(mut self) -> (Self, Option<Vec<u8>>) {
+        if self.meta.len * 4 > self.buffer.len() {
+            return (self, None);
+        }
+        let fitted = self.buffer[..self.meta.len].to_vec();
+        let spare = std::mem::replace(&mut self.buffer, fitted);
+        (self, Some(spare))
+    }
+
+    /// One packet of several.
+    fn of_one(packet: &[u8], mut meta: RecvMeta, rx_time: Time) -> Self {
+        (meta.len, meta.stride) = (packet.len(), packet.len());
+        Self {
+            buffer: packet.to_vec(),
+            meta,
+            rx_time,
+            counted_for: None,
+        }
+    }
 }
 
 impl Endpoint {
-    /// Reads what has arrived, within bounds. Returns whether there may be more.
-    pub(super) fn receive<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
+    /// Reads what has arrived at the socket and by lanes, within bounds. Returns whether there may be more.
+    pub(super) fn receive_here<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
         self.gather.begin_round();
         self.arrivals.begin_turn();
         // What was left over comes first.
@@ -47,7 +94,7 @@ impl Endpoint {
                 };
                 // In turns: neither may keep the other waiting.
                 let by_lanes = call % 2 == 1 || self.port.is_none();
-                match &self.port {
+                match self.port.as_ref().filter(|port| port.reads()) {
                     Some(port) if !(by_lanes && self.lanes.is_waiting()) => {
                         port.recv(&mut slices, &mut meta)
                     }
@@ -75,27 +122,19 @@ impl Endpoint {
             // could, and one such packet makes all others look delayed for seconds.
             let wall = wall_now();
             let now = self.clock.now();
-            for (buffer, meta) in self.receive_buffers.iter_mut().zip(meta).take(count) {
+            for (at, meta) in meta.into_iter().take(count).enumerate() {
+                let Some(buffer) = self.receive_buffers.get_mut(at) else {
+                    break;
+                };
                 let rx_time = Clock::from_wall(now, wall, meta.timestamp);
                 self.gather.on_received(meta.len);
-                let mut parcel = Parcel {
+                let parcel = Parcel {
                     buffer: std::mem::take(buffer),
                     meta,
                     rx_time,
                     counted_for: None,
                 };
-                let stride = meta.stride.clamp(1, meta.len.max(1));
-                let first = &parcel.buffer[..stride.min(meta.len)];
-                let from = UdpPort::canonical(meta.addr).ip();
-                let owner = self.machine.owner(first, from);
-                if let (Some(counting), Owner::Connection(key)) = (&mut self.counting, owner) {
-                    counting.lies(key);
-                    parcel.counted_for = Some(key);
-                }
-                let packets = meta.len.div_ceil(stride);
-                if let Some(refused) = self.arrivals.put(owner, packets, parcel) {
-                    self.spares.put(refused.buffer);
-                }
+                self.sort(parcel);
             }
             self.receive_buffers.retain(|buffer| !buffer.is_empty());
             self.look_through(application);
@@ -114,7 +153,7 @@ impl Endpoint {
     }
 
     /// Hands out what has arrived, as far as this turn goes.
-    fn look_through<A: Application>(&mut self, application: &mut A) {
+    pub(super) fn look_through<A: Application>(&mut self, application: &mut A) {
         let now = self.clock.now();
         while let Some(parcel) = self.arrivals.take() {
             self.isolated(application, |endpoint, application| {
@@ -124,23 +163,24 @@ impl Endpoint {
         }
     }
 
-    /// Whose a datagram is. What is nobody's is answered here, if at all.
+    /// Whose a datagram is, or which other loop's. What is nobody's is answered here, if at all.
     fn find<A: Application>(
         &mut self,
         now: Time,
         incoming: &Incoming<'_>,
         application: &A,
-    ) -> Option<ConnKey> {
+    ) -> Result<Option<ConnKey>, usize> {
         let gives_way = |key| application.gives_way(key);
         match self.machine.find(now, incoming, gives_way) {
-            Found::Connection(key) => Some(key),
+            Found::Connection(key) => Ok(Some(key)),
+            Found::Elsewhere(at) => Err(at),
             Found::Answer(answer) => {
                 let (to, from) = (incoming.from, incoming.local_ip);
                 // A lost answer is asked for again.
                 let _ = self.send_to(to, from, &answer, answer.len(), Ecn::NotEct);
-                None
+                Ok(None)
             }
-            Found::Nobody => None,
+            Found::Nobody => Ok(None),
         }
     }
 
@@ -168,8 +208,16 @@ impl Endpoint {
                 local_ip: meta.dst_ip,
                 datagram: &buffer[start..end],
                 waited: now.since(rx_time),
+                stays: Lanes::is_one(from),
             };
-            let found = self.find(now, &incoming, application);
+            let found = match self.find(now, &incoming, application) {
+                Ok(found) => found,
+                Err(at) => {
+                    // Others of the same buffer may be for this loop, or it has gone there since this was read.
+                    self.hand(at, Parcel::of_one(&buffer[start..end], meta, rx_time));
+                    None
+                }
+            };
             if let Some(counting) = &mut self.counting {
                 counting.work(found);
             }

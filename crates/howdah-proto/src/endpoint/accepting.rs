@@ -30,6 +30,8 @@ pub struct Incoming<'a> {
     pub datagram: &'a [u8],
     /// So long it has lain in the socket.
     pub waited: Span,
+    /// A connection that begins by it has to stay on this loop of the port.
+    pub stays: bool,
 }
 
 /// What a datagram is.
@@ -39,6 +41,8 @@ pub enum Found {
     Connection(ConnKey),
     /// Nobody's; this is to be sent to where it came from. It is smaller, and need not arrive: who comes again is answered again.
     Answer(Vec<u8>),
+    /// For that other loop of the port.
+    Elsewhere(usize),
     /// Nobody's, and to be passed over.
     Nobody,
 }
@@ -70,12 +74,13 @@ impl Endpoint {
         gives_way: impl Fn(ConnKey) -> bool,
     ) -> Result<Option<GivesWay>, Full> {
         let room = self.half_open.room(host);
-        if self.connections.len() >= self.max_connections {
+        let there = self.connections.len() + self.loops.moved();
+        if there >= self.max_connections {
             if let Room::InsteadOf(victim) = room {
                 return Ok(Some(GivesWay::Handshake(victim)));
             }
             let spared = self.established.to_give_way(gives_way);
-            let full = Full::Connections(self.connections.len());
+            let full = Full::Connections(there);
             return spared.map(GivesWay::Session).map(Some).ok_or(full);
         }
         match room {
@@ -97,11 +102,13 @@ impl Endpoint {
     }
 
     /// Ends a session for a newcomer's.
-    fn give_way(&mut self, now: Time, victim: ConnKey) {
+    pub(super) fn give_way(&mut self, now: Time, victim: ConnKey) {
         // It is there until its client has heard of it.
         self.established.remove(victim);
         if let Some(slot) = self.connections.get_mut(&victim) {
             slot.connection.close(now, CloseCode::Application, GAVE_WAY);
+        } else {
+            return self.loops.give_way(victim);
         }
         self.schedule.touch(victim);
     }
@@ -114,7 +121,11 @@ impl Endpoint {
         incoming: &Incoming<'_>,
         gives_way: impl Fn(ConnKey) -> bool,
     ) -> Found {
-        match self.demux.route(incoming.datagram) {
+        let route = self.demux.route(incoming.datagram);
+        if let Some(at) = self.elsewhere(&route, incoming.datagram) {
+            return Found::Elsewhere(at);
+        }
+        match route {
             Route::Known(key) => Found::Connection(key),
             Route::New(first) if self.config.accept => self.judge(now, incoming, &first, gives_way),
             Route::New(_) | Route::Stranger => Found::Nobody,
@@ -154,7 +165,8 @@ impl Endpoint {
             Ok(Some(GivesWay::Handshake(victim))) => self.remove(victim),
             Ok(Some(GivesWay::Session(victim))) => self.give_way(now, victim),
         }
-        let id = ConnectionId(self.rng.next_u64());
+        let home = self.loops.home(incoming.stays);
+        let id = self.loops.id(self.rng.next_u64(), home);
         if self.demux.contains(id) {
             return Found::Nobody;
         }
@@ -168,6 +180,8 @@ impl Endpoint {
         if validated {
             connection.validate_address();
         }
-        Found::Connection(self.add(connection, incoming.local_ip))
+        let key = self.add(connection, incoming.local_ip);
+        self.loops.on_accepted(key, id);
+        Found::Connection(key)
     }
 }

@@ -25,6 +25,8 @@ pub enum Owner {
     Stranger(IpAddr),
     /// That connection's.
     Connection(ConnKey),
+    /// For that other loop of the port.
+    Elsewhere(usize),
 }
 
 #[derive(Debug)]
@@ -161,11 +163,12 @@ impl<T> Arrivals<T> {
         }
     }
 
-    /// Puts a buffer with that many packets down; gives one back if there is no place for strangers.
+    /// Puts a buffer with that many packets down; gives one back if there is no place for strangers, or if it is for another loop.
     pub fn put(&mut self, owner: Owner, packets: usize, content: T) -> Option<T> {
         let parcel = Parcel { packets, content };
         match owner {
             Owner::Stranger(from) => return self.strangers.put(from, parcel),
+            Owner::Elsewhere(_) => return Some(parcel.content),
             Owner::Connection(key) => {
                 let line = self.lines.entry(key).or_default();
                 if line.parcels.is_empty() && line.used < TURN_PACKETS {

@@ -10,6 +10,8 @@
 //! 3. Ask who is [due](Endpoint::take_due), [choose](Endpoint::choose) whose turn it is of those, and for each
 //!    [visit](Endpoint::visit) it, send what it has, read its events, and [settle](Endpoint::settle) when it is looked at next.
 //! 4. Wait until [`Endpoint::next_at`].
+//!
+//! Several endpoints may serve one port, each on a loop of its own: [`Endpoint::among`].
 
 mod accepting;
 mod admission;
@@ -21,6 +23,7 @@ mod established;
 #[doc(hidden)]
 pub mod fuzzing;
 mod half_open;
+mod loops;
 mod newcomers;
 mod schedule;
 mod sweep;
@@ -30,6 +33,7 @@ pub use accepting::{Found, Incoming};
 pub use allowance::Allowance;
 pub use arrivals::{ARRIVALS_MAX, Arrivals, Owner};
 pub use half_open::Prefix;
+pub use loops::{LOOPS_MAX, Moved, Order};
 
 use crate::codec::ConnectionId;
 use crate::error::ConnectionError;
@@ -39,6 +43,7 @@ use demux::{Demux, Route};
 use established::Established;
 use half_open::HalfOpen;
 use howdah_core::Time;
+use loops::Loops;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use schedule::Schedule;
@@ -107,6 +112,8 @@ pub struct Endpoint {
     /// Somebody was told to come again.
     turned_away: Option<Full>,
     socket_drops: u64,
+    /// Of one port, beside this one.
+    loops: Loops,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -141,12 +148,18 @@ impl Endpoint {
             next_key: 1,
             turned_away: None,
             socket_drops: 0,
+            loops: Loops::default(),
         }
     }
 
     /// Keeps no more connections than that: there are 16,384 by default.
     pub fn keep_at_most(&mut self, connections: usize) {
         self.max_connections = connections;
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &EndpointConfig {
+        &self.config
     }
 
     /// Whether strangers are answered.
@@ -220,7 +233,7 @@ impl Endpoint {
         self.connections.get(&key)?.local_ip
     }
 
-    /// Connections that are there, handshakes and those whose last word is not heard yet included.
+    /// Connections that are here, handshakes and those whose last word is not heard yet included.
     pub fn len(&self) -> usize {
         self.connections.len()
     }
@@ -261,6 +274,7 @@ impl Endpoint {
             for id in [connection.local_id(), connection.first_destination()] {
                 self.demux.remove(id, key);
             }
+            self.loops.on_removed(key, connection.local_id());
         }
         self.half_open.remove(key);
         self.established.remove(key);
@@ -276,7 +290,11 @@ impl Endpoint {
 
     /// Whose turn of [`Arrivals`] a datagram from `from` takes.
     pub fn owner(&self, datagram: &[u8], from: IpAddr) -> Owner {
-        match self.demux.route(datagram) {
+        let route = self.demux.route(datagram);
+        if let Some(at) = self.elsewhere(&route, datagram) {
+            return Owner::Elsewhere(at);
+        }
+        match route {
             Route::Known(key) if !self.half_open.contains(key) => Owner::Connection(key),
             Route::Known(_) | Route::New(_) | Route::Stranger => Owner::Stranger(from),
         }
@@ -344,7 +362,7 @@ impl Endpoint {
     pub fn visit(&mut self, now: Time, key: ConnKey) -> Option<&mut Connection> {
         let slot = self.connections.get_mut(&key)?;
         let connection = &mut slot.connection;
-        connection.set_socket_drops(self.socket_drops.saturating_sub(slot.drops_before));
+        connection.set_socket_drops(self.socket_drops.wrapping_sub(slot.drops_before));
         if connection.poll_timeout().is_some_and(|(at, _)| at <= now) {
             connection.handle_timeout(now);
         }

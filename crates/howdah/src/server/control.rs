@@ -31,10 +31,11 @@ impl std::fmt::Debug for Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    sessions: Vec<SessionStatus>,
+    /// Of each loop.
+    sessions: Vec<Vec<SessionStatus>>,
     /// Those that are to end.
     to_end: BTreeSet<u64>,
-    waker: Option<Waker>,
+    wakers: Vec<Waker>,
 }
 
 /// A client of a server, as it was a moment ago.
@@ -68,7 +69,11 @@ impl ServerControl {
 
     /// Its sessions.
     pub fn sessions(&self) -> Vec<SessionStatus> {
-        self.lock().sessions.clone()
+        let state = self.lock();
+        let mut sessions: Vec<_> = state.sessions.iter().flatten().cloned().collect();
+        drop(state);
+        sessions.sort_by_key(|session| session.id);
+        sessions
     }
 
     /// Hears of all that the server does from now on, on the thread that moves the data: it must not take long. The first one
@@ -98,7 +103,8 @@ impl ServerControl {
     /// Ends a session; whether there is one of that number. Its client is refused and does not try again by itself.
     pub fn end(&self, id: u64) -> bool {
         let mut state = self.lock();
-        let known = state.sessions.iter().any(|session| session.id == id);
+        let mut all = state.sessions.iter().flatten();
+        let known = all.any(|session| session.id == id);
         if known {
             state.to_end.insert(id);
         }
@@ -107,18 +113,24 @@ impl ServerControl {
         known
     }
 
-    fn wake(&self) {
-        if let Some(waker) = &self.lock().waker {
+    pub(super) fn wake(&self) {
+        for waker in &self.lock().wakers {
             waker.wake();
         }
     }
 
-    pub(super) fn begin(&self, waker: Waker) {
-        self.lock().waker = Some(waker);
+    /// Of loops that are woken by these.
+    pub(super) fn begin(&self, wakers: Vec<Waker>) {
+        let mut state = self.lock();
+        state.sessions = vec![Vec::new(); wakers.len()];
+        state.wakers = wakers;
     }
 
-    pub(super) fn show(&self, sessions: Vec<SessionStatus>) {
-        self.lock().sessions = sessions;
+    /// Those of that loop.
+    pub(super) fn show(&self, index: usize, sessions: Vec<SessionStatus>) {
+        if let Some(shown) = self.lock().sessions.get_mut(index) {
+            *shown = sessions;
+        }
     }
 
     pub(super) fn has_to_end(&self) -> bool {
@@ -189,7 +201,7 @@ mod tests {
     fn a_session_is_ended_once_and_only_if_it_is_there() {
         let control = ServerControl::new();
         assert!(!control.end(7));
-        control.show(vec![SessionStatus {
+        control.lock().sessions.push(vec![SessionStatus {
             id: 7,
             peer: String::new(),
             what: String::new(),

@@ -61,8 +61,7 @@ impl Service {
             connection.close(now, CloseCode::Application, GOING_AWAY);
             return;
         }
-        // Of a key without a bound nobody counts: each one of thousands would look at all before it.
-        let open = || self.sessions.values().filter(|s| s.key == client).count();
+        let open = || self.company.sessions_of(&client);
         let counted = rights.max_sessions.map(|most| (most, open()));
         if let Some((most, open)) = counted.filter(|&(most, open)| open >= most as usize) {
             self.control
@@ -80,9 +79,10 @@ impl Service {
         self.note(Happened::Connected, &who, None, Outcome::default());
         self.control.tell(ServerEvent::Session);
         self.met = true;
-        let mut session = Session::new(now, peer, who, client, rights);
+        let entered = self.company.enter(key, &client);
+        let mut session = Session::new(now, (peer, who), client, rights, entered);
         // Until it is known what it wants.
-        let among = self.sharing as u64 + 1;
+        let among = self.company.sharing() as u64 + 1;
         let share = |total: Rate| Rate::from_bits_per_sec(total.bits_per_sec() / among);
         session.share = self.max_rate.map(share);
         session.public = public;

@@ -1,10 +1,11 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
+use super::company::Company;
 use super::deeds::{Deed, Happened, Outcome, may_act};
 use super::session::Session;
+use super::strangers::Crowd;
 use super::{
-    Crowd, LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Signing, Strangers,
-    watch_lists,
+    LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Signing, Strangers, watch_lists,
 };
 use crate::access::{Authority, not_good_from};
 use crate::session::dialogue::{self, side_report};
@@ -27,9 +28,11 @@ use howdah_session::message::Message;
 use howdah_session::transfer::{self, End};
 use howdah_session::turns::Heard;
 use howdah_store::{RoomWait, Wake};
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -48,7 +51,10 @@ pub(super) use waiting::Request;
 pub(super) struct Service {
     pub(super) authority: Arc<dyn Authority>,
     /// Where tunnels come in.
-    pub(super) door: Option<TcpDoor>,
+    pub(super) door: Option<Arc<TcpDoor>>,
+    /// Which of the server's loops this is. The first one has the door, the lists and the last word.
+    pub(super) index: usize,
+    pub(super) company: Company,
     pub(super) stay: Stay,
     /// When it began.
     pub(super) since: Option<Time>,
@@ -68,7 +74,7 @@ pub(super) struct Service {
     pub(super) spares: Vec<Vec<u8>>,
     pub(super) cancel: Cancel,
     pub(super) log: Log,
-    pub(super) audit: Option<AuditLog>,
+    pub(super) audit: Option<Arc<AuditLog>>,
     pub(super) strangers: Strangers,
     /// Who signs receipts.
     pub(super) signing: Option<Signing>,
@@ -76,8 +82,8 @@ pub(super) struct Service {
     pub(super) control: ServerControl,
     /// What all may move together, in each direction.
     pub(super) max_rate: Option<Rate>,
-    /// So many share it.
-    pub(super) sharing: usize,
+    /// So many of this loop share it, as of that change on any loop.
+    pub(super) sharing: (usize, u64),
     /// When its sessions are shown again.
     pub(super) next_show: Time,
     pub(super) next_share: Time,
@@ -154,6 +160,7 @@ impl Service {
             if !session.is_busy() {
                 session.place = None;
             }
+            self.company.see(key, session, &self.waker);
             session.is_busy() || session.cut_at.is_some()
         });
         if attended {
@@ -170,12 +177,12 @@ impl Service {
         for (&key, session) in &mut self.sessions {
             let same = session.put.as_ref().is_some_and(|other| other.is_same(put));
             if key != by && same && session.key == client && session.receiving.is_some() {
-                session.superseded = true;
+                session.superseded.store(true, Ordering::Relaxed);
                 self.waker.wake_for(key);
                 found = true;
             }
         }
-        found
+        found | self.company.supersede(by, client, put)
     }
 
     fn on_message(
@@ -215,7 +222,7 @@ impl Service {
                 mode,
             } => {
                 session.deed = Deed::new("put", std::slice::from_ref(&path));
-                may_act(self.audit.as_ref())?;
+                may_act(self.audit.as_deref())?;
                 let holes = session.holes.take(object, size)?;
                 let taken = session.rights.quota.take_file(path.as_path());
                 taken.map_err(|e| from_store(&e))?;
@@ -244,7 +251,7 @@ impl Service {
                 values,
             } => {
                 session.deed = Deed::new("get", std::slice::from_ref(&path));
-                may_act(self.audit.as_ref())?;
+                may_act(self.audit.as_deref())?;
                 let wanted = transfer::Get {
                     window_end,
                     held,
@@ -256,7 +263,7 @@ impl Service {
             Message::Ask(question) => {
                 let (verb, about) = question.what();
                 session.deed = Deed::new(verb, about);
-                may_act(self.audit.as_ref())?;
+                may_act(self.audit.as_deref())?;
                 self.begin(now, key, connection, Request::Ask(question))?;
             }
             Message::OpenFiles => self.open_files(key, connection)?,
@@ -382,7 +389,8 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        if std::mem::take(&mut session.superseded) {
+        if session.superseded.load(Ordering::Relaxed) {
+            session.superseded.store(false, Ordering::Relaxed);
             return Err(Error::new(
                 ErrorKind::Refused,
                 "another copy of the same file to the same place has taken over",
@@ -737,7 +745,23 @@ impl Application for Service {
     }
 
     fn gives_way(&self, key: ConnKey) -> bool {
-        self.sessions.get(&key).is_some_and(Session::gives_way)
+        match self.sessions.get(&key) {
+            Some(session) => session.gives_way(),
+            None => self.company.gives_way(key),
+        }
+    }
+
+    fn hand_over(&mut self, key: ConnKey) -> Option<Box<dyn Any + Send>> {
+        // Whoever was turned away goes from here.
+        let session = self.sessions.remove(&key)?;
+        self.active.remove(&key);
+        Some(Box::new(session))
+    }
+
+    fn take_in(&mut self, _now: Time, key: ConnKey, guest: Box<dyn Any + Send>) {
+        if let Ok(session) = guest.downcast() {
+            self.sessions.insert(key, *session);
+        }
     }
 
     fn attended(&self) -> Attended<'_> {
@@ -745,8 +769,11 @@ impl Application for Service {
     }
 
     fn keep_running(&mut self, now: Time) -> bool {
-        if now >= self.next_look {
+        let is_look = now >= self.next_look;
+        if is_look {
             self.next_look = now + LOOK_EVERY;
+        }
+        if is_look && self.index == 0 {
             if self.lists.is_none() && self.authority.changes() {
                 self.lists = watch_lists(&self.authority).ok();
             }
@@ -756,10 +783,13 @@ impl Application for Service {
             }
         }
         self.look_after(now);
+        if self.index > 0 || self.company.is_over() {
+            return !self.company.is_over() && !self.cancel.is_cancelled();
+        }
         let since = *self.since.get_or_insert(now);
-        let has_sessions = !self.sessions.is_empty();
+        let has_sessions = !self.company.is_empty();
         let stays = self.stay.lasts(now.since(since), self.met, has_sessions);
-        let is_drained = self.control.is_draining() && self.sessions.is_empty();
+        let is_drained = self.control.is_draining() && !has_sessions;
         if is_drained {
             self.log("the last session has ended, and no other one may begin: the server ends");
         }

@@ -1,5 +1,6 @@
 //! What a server knows of one client.
 
+use super::company::Entered;
 use super::control::Meter;
 use super::deeds::{Deed, Who};
 use super::happening::{ServerEvent, SessionMoved};
@@ -28,6 +29,8 @@ use howdah_session::{Wait, WaitClock};
 use howdah_store::RoomWait;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// One client.
 #[derive(Debug)]
@@ -78,7 +81,9 @@ pub(super) struct Session {
     /// It has everything that was sent; what is to go then is being removed.
     pub(super) removing: bool,
     /// Another connection of the same client wants to go on with it.
-    pub(super) superseded: bool,
+    pub(super) superseded: Arc<AtomicBool>,
+    /// What other loops of the server know of it.
+    pub(super) entered: Entered,
     pub(super) who: Who,
     /// What it has asked for.
     pub(super) deed: Deed,
@@ -130,7 +135,13 @@ impl Session {
     }
 
     /// Of a client that was let in.
-    pub(super) fn new(now: Time, peer: String, who: Who, key: String, rights: Rights) -> Self {
+    pub(super) fn new(
+        now: Time,
+        (peer, who): (String, Who),
+        key: String,
+        rights: Rights,
+        entered: Entered,
+    ) -> Self {
         let asked = Asked::at_most(rights.selection_memory());
         Self {
             start: howdah_net::usage(),
@@ -159,7 +170,8 @@ impl Session {
             room: RoomWait::default(),
             growing: false,
             removing: false,
-            superseded: false,
+            superseded: Arc::default(),
+            entered,
             who,
             deed: Deed::default(),
             wait: WaitClock::default(),

@@ -73,10 +73,11 @@ impl Service {
             .values()
             .filter(|session| session.is_busy())
             .count();
-        if !is_due && busy == self.sharing {
+        let elsewhere = self.company.changes();
+        if !is_due && (busy, elsewhere) == self.sharing {
             return;
         }
-        self.sharing = busy;
+        let has_changed = busy != self.sharing.0;
         for receives in [false, true] {
             let theirs = || {
                 move |session: &super::session::Session| {
@@ -89,7 +90,9 @@ impl Service {
                 .filter(|session| theirs()(session))
                 .map(|session| (session.group, session.wants(now)))
                 .collect();
-            let shares = share_by_key(total, &wants);
+            let (all, own) = self.company.wish(self.index, receives, wants);
+            let shares = share_by_key(total, &all);
+            let shares = shares.into_iter().skip(own);
             let sessions = self
                 .sessions
                 .values_mut()
@@ -98,6 +101,13 @@ impl Service {
                 session.share = Some(share);
             }
         }
+        let changes = if has_changed {
+            // The other loops share anew.
+            self.company.change()
+        } else {
+            elsewhere
+        };
+        self.sharing = (busy, changes);
     }
 }
 

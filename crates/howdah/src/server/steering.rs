@@ -50,7 +50,7 @@ impl Service {
             goodput: session.content.rate(now),
             elapsed: now.since(session.meter.since),
         });
-        self.control.show(sessions.collect());
+        self.control.show(self.index, sessions.collect());
     }
 
     /// Ends the session if that was ordered; whether it has ended.

@@ -3,8 +3,8 @@
 use crate::{Error, ErrorKind};
 use howdah_store::{Wake, threads};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Of one key at a time: a disk that stands still keeps the thread of a client that is gone, and it may come again.
@@ -14,21 +14,22 @@ const ERRANDS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Errand<T>(Receiver<T>);
 
-/// All that are under way, whoever still wants their results.
-#[derive(Debug, Default)]
-pub(crate) struct Errands(BTreeMap<String, Arc<()>>);
+/// All that are under way, whoever still wants their results. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Errands(Arc<Mutex<BTreeMap<String, Arc<()>>>>);
 
 impl Errands {
     /// Begins one for the holder of that key; `wake` is called when there is a result.
     pub(crate) fn start<T: Send + 'static>(
-        &mut self,
+        &self,
         key: &str,
         wake: Wake,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Errand<T>, Error> {
         // One is kept here, and one by each thread.
-        self.0.retain(|_, held| Arc::strong_count(held) > 1);
-        let held = self.0.entry(key.to_owned()).or_default();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, held| Arc::strong_count(held) > 1);
+        let held = all.entry(key.to_owned()).or_default();
         if Arc::strong_count(held) > ERRANDS_MAX {
             let text = format!(
                 "{ERRANDS_MAX} requests of this key still wait for a disk of the server; try again when it answers"
@@ -36,6 +37,7 @@ impl Errands {
             return Err(Error::new(ErrorKind::Io, text));
         }
         let held = Arc::clone(held);
+        drop(all);
         let (tell, result) = sync_channel(1);
         let work = move || {
             // What nobody wants is put away here, which may wait as well.
@@ -69,7 +71,7 @@ mod tests {
 
     #[test]
     fn h13_a_key_whose_disk_stands_still_gets_so_many_threads_and_others_get_theirs() {
-        let mut errands = Errands::default();
+        let errands = Errands::default();
         let (woken, wakes) = channel();
         let wake = || -> Wake {
             let woken = woken.clone();

@@ -23,7 +23,7 @@ impl Service {
             return Ok(());
         };
         session.deed = Deed::new("files", &[]);
-        may_act(self.audit.as_ref())?;
+        may_act(self.audit.as_deref())?;
         let announce = |connection: &mut Connection, answers| {
             connection.send_control(&Message::FilesOpen { answers }.encode());
         };
@@ -50,7 +50,7 @@ impl Service {
         let files = self.sessions.get_mut(&key).and_then(|s| s.files.as_mut());
         match (message, files) {
             (Message::AskFiles(questions), Some(files)) => {
-                may_act(self.audit.as_ref())?;
+                may_act(self.audit.as_deref())?;
                 files.ask(questions)
             }
             (Message::Fail { kind, message }, _) => {

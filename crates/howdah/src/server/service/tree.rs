@@ -208,7 +208,7 @@ impl Service {
             }
             _ => return Ok(()),
         };
-        may_act(self.audit.as_ref())?;
+        may_act(self.audit.as_deref())?;
         self.begin(now, key, connection, Request::Tree(Box::new(message)))
     }
 
