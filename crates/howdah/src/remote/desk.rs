@@ -4,6 +4,7 @@ use super::incoming;
 use crate::session::files::wire::{DirEntry, FilesRequest};
 use crate::session::files::{MESSAGE_COST, OPEN_COST};
 use crate::session::message::Message;
+use crate::session::plans::PlanRecord;
 use crate::{Error, ErrorKind, FilesAnswer, PathBytes};
 use howdah_store::{Spout, Wake, threads};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,6 +23,7 @@ pub(super) struct Open {
     again: u32,
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) entries: Vec<DirEntry>,
+    pub(super) records: Vec<PlanRecord>,
 }
 
 #[derive(Default)]
@@ -94,6 +96,7 @@ impl Desk {
             again: 0,
             parts: Vec::new(),
             entries: Vec::new(),
+            records: Vec::new(),
         };
         state.open.insert(id, open);
         state.waiting.push_back(id);
@@ -160,6 +163,7 @@ impl Desk {
             if asks_again && repeats {
                 open.again += 1;
                 (open.parts, open.entries) = (Vec::new(), Vec::new());
+                open.records = Vec::new();
                 again.insert(id, open);
             } else {
                 over.push(open);

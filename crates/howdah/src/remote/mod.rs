@@ -7,6 +7,7 @@ use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::session::files::RANGES_MAX;
 use crate::session::files::wire::{DirEntry, FileInfo, FileVersion, FilesRequest};
+use crate::session::plans::PlanAnswer;
 use crate::{Cancel, Client, CopyConfig, Error, ErrorKind, KnownHosts, PathBytes, Place, Trust};
 use desk::Desk;
 use std::fmt;
@@ -47,6 +48,8 @@ pub enum FilesAnswer {
         /// Of the server's key.
         signature: Vec<u8>,
     },
+    /// To [`FilesRequest::Plan`], but where that is done with [`Done`](Self::Done).
+    Plan(PlanAnswer),
 }
 
 /// The files of another machine: they are looked at and read through one connection, any number of questions at a time, and answered as

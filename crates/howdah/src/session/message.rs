@@ -3,6 +3,7 @@
 use super::chore::{Finding, Question, Sum};
 use super::files::wire::FilesRequest;
 use super::pace::Pace;
+use super::plans::LeasePut;
 use super::resume::{WireHeld, WireIdentity, WireRanges};
 use super::selection::Selection;
 use crate::{Error, ErrorKind, PathBytes, SideUsage, versions};
@@ -168,6 +169,8 @@ pub(crate) enum Message {
     FilesOpen { answers: u64 },
     /// Client: questions, each with a number that no other one that is open has.
     AskFiles(Vec<(u64, FilesRequest)>),
+    /// Client: one lease of a plan comes.
+    PutLease(LeasePut),
 }
 
 /// What one side used and sent.

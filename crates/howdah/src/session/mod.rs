@@ -12,6 +12,7 @@ mod large;
 pub(crate) mod message;
 pub(crate) mod pace;
 pub(crate) mod places;
+pub(crate) mod plans;
 pub(crate) mod putting;
 pub(crate) mod receiving;
 pub(crate) mod resume;

@@ -161,6 +161,12 @@ impl Sending {
         Some(identity)
     }
 
+    /// Nothing is sent before [`go_on`](Self::go_on).
+    pub(crate) fn wait_for_ready(&mut self) {
+        self.source.hold_at(0);
+        self.waits_for_ready = true;
+    }
+
     /// Whether the receiver owes the word about what it has.
     pub(crate) fn waits_for_ready(&self) -> bool {
         self.waits_for_ready

@@ -2,6 +2,7 @@
 
 use super::attest::{self, AttestedFile};
 use super::{HEADER_MAX, protocol};
+use crate::session::plans::{PlanAnswer, PlanRequest};
 use crate::{Error, PathBytes};
 use howdah_store::{Found, FoundKind, Metadata, SourceIdentity};
 use serde::{Deserialize, Serialize};
@@ -170,6 +171,8 @@ pub enum FilesRequest {
         /// What is to be signed, as far as the client knows it: a [`Statement`](crate::Statement) as JSON.
         statement: Vec<u8>,
     },
+    /// About the plan of a file that comes there.
+    Plan(PlanRequest),
 }
 
 impl FilesRequest {
@@ -184,6 +187,7 @@ impl FilesRequest {
             | Self::Remove { path, .. }
             | Self::Rename { path, .. } => path,
             Self::Attest { place, .. } | Self::Sign { place, .. } => place,
+            Self::Plan(request) => request.path(),
         }
     }
 
@@ -201,6 +205,7 @@ impl FilesRequest {
             | Self::Read { .. }
             | Self::Hash { .. }
             | Self::Attest { .. } => None,
+            Self::Plan(request) => request.deed(),
             Self::Sign { .. } => Some("sign a receipt of"),
             Self::MakeDir { .. } => Some("make directory"),
             Self::Remove { .. } => Some("remove"),
@@ -223,8 +228,12 @@ impl FilesRequest {
             Self::Read { ranges, .. } => ranges.len(),
             _ => 0,
         };
+        let plan = match self {
+            Self::Plan(request) => request.cost(),
+            _ => 0,
+        };
         let names: usize = self.paths().iter().map(|path| path.as_bytes().len()).sum();
-        (64 + names + 20 * ranges + attest::cost(self)) as u64
+        (64 + names + 20 * ranges + plan + attest::cost(self)) as u64
     }
 }
 
@@ -260,6 +269,8 @@ pub(crate) enum Part {
         statement: Vec<u8>,
         signature: Vec<u8>,
     },
+    /// About a plan.
+    Plan(PlanAnswer),
 }
 
 impl Header {
