@@ -84,13 +84,12 @@ impl FarPlan {
             match heard.recv_timeout(LOOK_EVERY) {
                 Ok(Ok(FilesAnswer::Plan(answer))) => return Ok(Some(answer)),
                 Ok(Ok(FilesAnswer::Done)) => return Ok(None),
-                Ok(Ok(_)) => return Err(senseless()),
                 Ok(Err(error)) => return Err(too_old(error)),
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {
                     return Err(given_up());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(senseless()),
+                Ok(Ok(_)) | Err(RecvTimeoutError::Disconnected) => return Err(senseless()),
             }
         }
     }
