@@ -48,7 +48,8 @@ pub enum FilesAnswer {
         /// Of the server's key.
         signature: Vec<u8>,
     },
-    /// To [`FilesRequest::Plan`], but where that is done with [`Done`](Self::Done).
+    /// To what is asked about a plan, but where that is done with [`Done`](Self::Done).
+    #[doc(hidden)]
     Plan(PlanAnswer),
 }
 

@@ -171,7 +171,8 @@ pub enum FilesRequest {
         /// What is to be signed, as far as the client knows it: a [`Statement`](crate::Statement) as JSON.
         statement: Vec<u8>,
     },
-    /// About the plan of a file that comes there.
+    /// About the plan of a file that comes there; for the command alone.
+    #[doc(hidden)]
     Plan(PlanRequest),
 }
 
