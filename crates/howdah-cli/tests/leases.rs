@@ -507,11 +507,11 @@ fn what_cannot_be_planned_is_said() {
     };
     let (source, target) = (server.url("source"), site.file("target"));
     fails(
-        &site.root("source"),
+        &site.root("dir"),
         &target,
         "1MiB",
         USAGE,
-        &["not on another machine"],
+        &["no regular file", "howdah cp -r"],
     );
     fails(&server.url("none"), &target, "1MiB", NOT_FOUND, &["none"]);
     fails(

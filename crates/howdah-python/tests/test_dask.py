@@ -230,3 +230,23 @@ def howdah_plan(client: Any, source: str, destination: Path, plan: Path, more: l
 
     code, _, said = client.submit(_plan, None, source, str(destination), str(plan), more).result()
     assert code == 0, said
+
+
+def test_a_file_is_pushed_to_a_server(site: Site, cluster: Any, options: list[str]) -> None:
+    make_big(site.files / "big", SIZE_MIB)
+    with distributed.Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def kill() -> None:
+            wait_for(lambda: len(list(site.root.glob(".big.*.howdah-plan/*/record-*"))) >= 1)
+            os.kill(pids[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        done = stripe(client, str(site.files / "big"), site.url("big"), lease=LEASE, options=options)
+        killer.join()
+    assert (site.files / "big").read_bytes() == (site.root / "big").read_bytes()
+    assert [path.name for path in site.files.iterdir()] == ["big"]
+    assert not list(site.root.glob(".big.*.howdah-plan"))
+    assert done.bytes == SIZE_MIB * MIB
+    assert re.fullmatch("[0-9a-f]{64}", done.blake3)

@@ -3,6 +3,7 @@
 //! Questions are control messages; all answers go through one object of unknown length, so that the window of that object bounds
 //! what is under way. docs/protocol.md section 16.7 specifies it.
 
+use crate::plans::{PlanAnswer, PlanRequest};
 use crate::resume::SourceIdentity;
 use crate::{Misbehaved, PathBytes};
 use serde::{Deserialize, Serialize};
@@ -188,6 +189,9 @@ pub enum FilesRequest {
         /// What is to be signed, as far as the client knows it: a `Statement` as JSON.
         statement: Vec<u8>,
     },
+    /// About the plan of a file that comes there; for the command alone.
+    #[doc(hidden)]
+    Plan(PlanRequest),
 }
 
 impl FilesRequest {
@@ -202,6 +206,7 @@ impl FilesRequest {
             | Self::Remove { path, .. }
             | Self::Rename { path, .. } => path,
             Self::Attest { place, .. } | Self::Sign { place, .. } => place,
+            Self::Plan(request) => request.path(),
         }
     }
 
@@ -220,6 +225,7 @@ pub fn deed(request: &FilesRequest) -> Option<&'static str> {
         | FilesRequest::Read { .. }
         | FilesRequest::Hash { .. }
         | FilesRequest::Attest { .. } => None,
+        FilesRequest::Plan(request) => request.deed(),
         FilesRequest::Sign { .. } => Some("sign a receipt of"),
         FilesRequest::MakeDir { .. } => Some("make directory"),
         FilesRequest::Remove { .. } => Some("remove"),
@@ -246,7 +252,11 @@ pub fn cost(request: &FilesRequest) -> u64 {
         .iter()
         .map(|path| path.as_bytes().len())
         .sum();
-    (64 + names + 20 * ranges + receipt_cost(request)) as u64
+    let plan = match request {
+        FilesRequest::Plan(request) => request.cost(),
+        _ => 0,
+    };
+    (64 + names + 20 * ranges + plan + receipt_cost(request)) as u64
 }
 
 /// What a question for a receipt costs besides its names, in bytes.
@@ -336,6 +346,8 @@ pub enum Part {
         /// Of the server's key.
         signature: Vec<u8>,
     },
+    /// About a plan.
+    Plan(PlanAnswer),
 }
 
 impl Header {

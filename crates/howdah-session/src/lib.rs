@@ -45,6 +45,7 @@ mod options;
 pub mod pace;
 mod path_bytes;
 mod paths;
+pub mod plans;
 pub mod questions;
 mod report;
 pub mod reserved;

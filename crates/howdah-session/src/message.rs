@@ -3,6 +3,7 @@
 use crate::failure::FailureKind;
 use crate::files::FilesRequest;
 use crate::pace::Pace;
+use crate::plans::LeasePut;
 use crate::questions::{Finding, Question, Sum};
 use crate::resume::{SourceIdentity, WireHeld, WireRanges};
 use crate::selection::Selection;
@@ -242,6 +243,8 @@ pub enum Message {
     },
     /// Client: questions, each with a number that no other one that is open has.
     AskFiles(Vec<(u64, FilesRequest)>),
+    /// Client: one lease of a plan comes.
+    PutLease(LeasePut),
 }
 
 /// What one side used and sent.

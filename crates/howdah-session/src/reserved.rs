@@ -30,6 +30,15 @@ pub fn is_reserved(name: &OsStr) -> bool {
     is_unfinished(name.as_bytes()) || name == SIGN
 }
 
+/// The end of the name of a directory in which the hosts of a plan meet.
+pub const ROOM: &str = ".howdah-plan";
+
+/// Whether that is the name of such a directory.
+pub fn is_room(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b".") && name.ends_with(ROOM.as_bytes())
+}
+
 /// Whether nothing but [digits](DIGITS) stands between that beginning and that end of a name.
 pub fn has_digits(candidate: &[u8], prefix: &[u8], suffix: &str) -> bool {
     let digits = candidate

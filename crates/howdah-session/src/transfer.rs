@@ -131,6 +131,11 @@ impl Outgoing {
         Some(source)
     }
 
+    /// Nothing of its `size` bytes leaves before the receiver has said what it has, even if none of it could be gone on with.
+    pub fn wait_for_ready(&mut self, size: u64) {
+        self.state = Out::Offered { size };
+    }
+
     /// The receiver has `held` and wants the values of the rest or not.
     pub fn go_on(&mut self, held: &RangeSet, values: bool) {
         if let Out::Offered { .. } = self.state {

@@ -67,6 +67,7 @@ impl Doing {
         let is_free = self == Self::Nothing;
         Ok(match message {
             Message::Put { .. }
+            | Message::PutLease(_)
             | Message::Get { .. }
             | Message::TreePut { .. }
             | Message::TreeGet { .. }
@@ -88,6 +89,7 @@ impl Doing {
             | Message::TreeFile { .. }
             | Message::TreeFileMissing { .. } => Heard::Late,
             Message::Put { .. }
+            | Message::PutLease(_)
             | Message::Get { .. }
             | Message::TreePut { .. }
             | Message::TreeGet { .. }
@@ -174,6 +176,7 @@ impl Stage {
             Message::Thanks { .. } if self == Self::Thanking => Answered::Thanks,
             Message::Thanks { .. } => Answered::Late,
             Message::Put { .. }
+            | Message::PutLease(_)
             | Message::Get { .. }
             | Message::Sending { .. }
             | Message::Pace(_)

@@ -429,6 +429,32 @@ pub fn publish(
     mode: Option<u32>,
 ) -> Result<(), StoreError> {
     let place = Place::new(dir, name, path, Links::Stay)?;
+    publish_at(place, file, (apart, temp), size, mode)
+}
+
+/// The same, if nothing has that name: what is there stays.
+pub fn publish_new(
+    file: File,
+    from: (OwnedFd, OsString),
+    (dir, name, path): (OwnedFd, &OsStr, &Path),
+    size: u64,
+    mode: Option<u32>,
+) -> Result<(), StoreError> {
+    let place = Place::new(dir, name, path, Links::Stay)?;
+    if place.before.is_some() {
+        let path = path.to_path_buf();
+        return Err(StoreError::MayOnlyAdd { path });
+    }
+    publish_at(place, file, from, size, mode)
+}
+
+fn publish_at(
+    place: Place,
+    file: File,
+    (apart, temp): (OwnedFd, OsString),
+    size: u64,
+    mode: Option<u32>,
+) -> Result<(), StoreError> {
     let mut part = PartFile::adopt(place, file, temp, size.max(1));
     part.apart = Some(apart);
     part.with_mode(mode).publish(size)

@@ -2,7 +2,7 @@
 
 use crate::stale::{self, InUse};
 use crate::{Root, StoreError};
-use howdah_session::reserved::is_unfinished;
+use howdah_session::reserved::{is_room, is_unfinished};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::{OsStr, OsString};
@@ -53,6 +53,18 @@ impl Leftovers {
         at: &Path,
         each: &mut dyn FnMut(Leftover) -> Result<(), StoreError>,
     ) -> Result<Vec<StoreError>, StoreError> {
+        self.clean_with(root, at, each, &mut |_, _| false)
+    }
+
+    /// The same; `on_room` hears of each directory in which the hosts of a plan meet, by the one that it lies in and its name, and says
+    /// whether it is gone.
+    pub fn clean_with(
+        &self,
+        root: &Arc<Root>,
+        at: &Path,
+        each: &mut dyn FnMut(Leftover) -> Result<(), StoreError>,
+        on_room: &mut dyn FnMut(&OwnedFd, &OsStr) -> bool,
+    ) -> Result<Vec<StoreError>, StoreError> {
         let mut unread = Vec::new();
         // Paths, not descriptors: a tree may be deep and wide.
         let mut waiting = vec![PathBuf::new()];
@@ -86,7 +98,11 @@ impl Leftovers {
                 if is_unfinished(name) {
                     found.push(OsString::from_vec(name.to_vec()));
                 } else if is_dir(&dir, name, entry.file_type()) && path.iter().count() < DEPTH {
-                    waiting.push(path.join(OsStr::from_bytes(name)));
+                    let name = OsStr::from_bytes(name);
+                    if is_room(name) && on_room(&dir, name) {
+                        continue;
+                    }
+                    waiting.push(path.join(name));
                 }
             }
             found.sort();

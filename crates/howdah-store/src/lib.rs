@@ -81,12 +81,12 @@ mod unwritable;
 mod worker;
 
 pub use batch::{Batch, Part};
-pub use durable::{Prepare, publish};
+pub use durable::{Prepare, publish, publish_new};
 pub use error::StoreError;
 pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
 pub use howdah_session::SourceIdentity;
 pub use howdah_session::holes::MAX_HOLE_BYTES;
-pub use howdah_session::reserved::is_reserved;
+pub use howdah_session::reserved::{is_reserved, is_room};
 pub use howdah_session::resume::{GROUP, RESUMABLE_MIN};
 #[cfg(target_os = "linux")]
 pub use kept::keep_out_of;

@@ -2,7 +2,7 @@
 
 use crate::descriptors::opened;
 use crate::root::{check, retry};
-use crate::{Root, SourceIdentity, StoreError, is_reserved};
+use crate::{Root, SourceIdentity, StoreError, is_reserved, is_room};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -156,7 +156,7 @@ impl Root {
         for entry in names {
             let entry = entry.map_err(failed)?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." || is_reserved(name) {
+            if name == "." || name == ".." || is_reserved(name) || is_room(name) {
                 continue;
             }
             match self.look_at(dir.as_fd(), &path.join(name), name) {

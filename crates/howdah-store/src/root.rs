@@ -7,7 +7,7 @@ use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -232,6 +232,12 @@ impl Root {
         };
         let fd = fd.map_err(|e| resolve_error(parent, "open the directory", e))?;
         Ok((fd, name))
+    }
+
+    /// The open directory that `path` lies in, and the last name. No link is followed.
+    pub fn above_of(&self, path: &Path) -> Result<(OwnedFd, OsString), StoreError> {
+        let (dir, name) = self.open_parent(path)?;
+        Ok((dir, name.to_owned()))
     }
 
     /// Where a path to read leads: links in it are followed as far as they stay below, but a last one that points to nothing.

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};
 use howdah_core::Rate;
 use howdah_store::{
     GlobPlace, Matched, Metadata, Quota, Root, RuleList, StoreError, TreeOptions, is_begun,
-    is_directory, is_reserved,
+    is_directory, is_reserved, is_room,
 };
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -235,6 +235,19 @@ impl Rights {
         }
     }
 
+    /// Whether it is of a user of this machine, who does what that user may.
+    pub(crate) fn is_of_user(&self) -> bool {
+        matches!(self.reach, Reach::User { .. })
+    }
+
+    /// Refuses what a session that is for one copy has no part in.
+    pub(crate) fn check_no_one_copy(&self) -> Result<(), Error> {
+        match self.only {
+            Some(_) => Err(more_than_asked()),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses a file of another name.
     pub(crate) fn check_file(&self, name: Option<&OsStr>) -> Result<(), Error> {
         match (&self.only, name) {
@@ -457,7 +470,7 @@ impl Rights {
         match &self.reach {
             Reach::Below(root) => {
                 // What stands in a journal is believed, so nobody may write one.
-                if path.file_name().is_some_and(is_reserved) {
+                if path.file_name().is_some_and(is_reserved) || path.iter().any(is_room) {
                     return Err(from_store(&StoreError::PathEscapes {
                         path: path.to_owned(),
                         reason: "that name is kept for unfinished copies",

@@ -35,7 +35,7 @@ mod task;
 mod tree;
 mod waits;
 
-pub(crate) use task::Task;
+pub(crate) use task::{LeaseTask, Task};
 
 use progress::Tick;
 
@@ -353,6 +353,7 @@ impl<'a> Client<'a> {
     fn with_remedy(&self, error: Error) -> Error {
         let question = match (&self.task, &self.step) {
             (Task::Describe { .. }, Step::Asked) => Some("'howdah verify'"),
+            (Task::PutLease(_), Step::Moving) => Some("plans whose file comes to it"),
             (Task::Ask { .. }, Step::Asked) => Some("this question"),
             (Task::Files { .. }, Step::Asked) => Some("sessions that stay open for single files"),
             _ => None,
@@ -451,6 +452,10 @@ impl<'a> Client<'a> {
                 if let Some(sending) = sending {
                     sending.on_ready(connection, &held, values)?;
                     self.held_bytes = sending.held_bytes();
+                    if matches!(self.task, Task::PutLease(_)) {
+                        // It has the rest another way, and begins a lease anew.
+                        return Ok(());
+                    }
                     self.can_go_on = values;
                     let changed: Option<String> =
                         changed.map(|text| text.chars().filter(|c| !c.is_control()).collect());

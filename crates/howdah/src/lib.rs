@@ -63,6 +63,8 @@ mod flight;
 pub mod fuzzing;
 mod inside;
 pub mod keys;
+#[doc(hidden)]
+pub mod lease;
 mod list;
 mod listed;
 mod location;

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -84,11 +85,12 @@ def stripe(
 ) -> Stripe:
     """Moves the file, or with ``recursive`` or ``archive`` (as ``cp -r`` and ``cp -a``) the directory, ``src`` to ``dst`` by the workers of ``client``, a ``distributed.Client``.
 
-    ``src`` is on another machine, ``dst`` an absolute path in a directory that all movers see under that name. If any worker
+    ``src`` is on another machine, ``dst`` an absolute path in a directory that all movers see under that name. Or ``src`` is a file that all movers
+    see, and ``dst`` is on another machine (``howdah://HOST/PATH`` or ``HOST:PATH``), or such a path as well. If any worker
     has the resource ``DTN``, only those that have it move, and no more at a time than it says; otherwise every worker moves one
     lease at a time. ``movers`` is the most that move at the same time, or the addresses of those that may.
 
-    ``lease`` is the length of a lease, a power of two; ``plan`` the file of the plan, ``dst`` with ``.plan`` behind it unless
+    ``lease`` is the length of a lease, a power of two; ``plan`` the file of the plan, ``dst``, or ``src`` where ``dst`` is on another machine, with ``.plan`` behind it unless
     another is named. If there is one already, it is gone on with; at the end it is removed. ``options`` are those of ``howdah plan`` and ``howdah cp`` about
     the other side (``--identity``, ``--limit`` ...), ``command`` the ``howdah`` of the workers. A worker that has none, or that of
     another version, is left out, with a warning.
@@ -101,12 +103,12 @@ def stripe(
 
     Raises `StripeError`; then, and after the client, the scheduler or this process died, the same call goes on.
     """
-    path = os.path.abspath(dst)
-    where = plan if plan is not None else f"{path}.plan"
+    far = re.match(r"[^/]*:", str(dst)) is not None
+    path = str(dst) if far else os.path.abspath(dst)
+    where = plan if plan is not None else f"{src if far else path}.plan"
     kind = [flag for flag, is_set in (("-r", recursive), ("-a", archive)) if is_set]
-    return _Stripe(client, movers, list(options), share, command, retries, steal_after).run(
-        src, path, os.path.abspath(where), str(lease), kind
-    )
+    crew = _Stripe(client, movers, list(options), share, command, retries, steal_after)
+    return crew.run(src, path, os.path.abspath(where), str(lease), kind, far)
 
 
 # What runs on workers. Plain functions of plain values: a worker needs nothing but this module and the command.
@@ -126,8 +128,8 @@ def _move(named: str | None, plan: str, lease: int, more: list[str]) -> tuple[in
     return _run(named, ["cp", "--json", "--quiet", "--plan", plan, "--lease", str(lease), *more])
 
 
-def _forget(named: str | None, plan: str) -> tuple[int, str, str]:
-    done = _run(named, ["finish", "--json", plan])
+def _forget(named: str | None, plan: str, more: list[str]) -> tuple[int, str, str]:
+    done = _run(named, ["finish", "--json", plan, *more])
     Path(plan).unlink(missing_ok=True)
     return done
 
@@ -154,18 +156,23 @@ class _Stripe(Crew):
         # How long a worker rests if it fails next, and until when it does.
         self.rests: dict[str, tuple[float, float]] = {}
         self.times: list[float] = []
+        # Of the end of a plan that is elsewhere.
+        self.end_options: list[str] = []
         self.leases = 1
         self.moved_bytes = 0
         self.lost_runs = 0
 
-    def run(self, src: str, dst: str, plan: str, lease: str, kind: list[str]) -> Stripe:
+    def run(self, src: str, dst: str, plan: str, lease: str, kind: list[str], far: bool) -> Stripe:
         begun = time.monotonic()
+        if far:
+            self.end_options = self.options
         if not self.free():
             self.check()
         more = ["--lease", lease, *kind, *self.options]
         self._ask(_plan, self.command, src, dst, plan, more)
         state = self._state(plan)
-        if state["destination"] != dst:
+        # Places elsewhere may be written in several ways.
+        if not far and state["destination"] != dst:
             raise StripeError(f"{plan} is the plan of {state['destination']}, not of {dst}; name another with plan=", 2)
         missing = set(state["missing"])
         size, leases = state["bytes"], state["leases"]
@@ -176,11 +183,11 @@ class _Stripe(Crew):
         finally:
             # Commands that run go on; what they move is not lost.
             self.stop()
-        finished = json.loads(self._ask(_run, self.command, ["finish", "--keep", "--json", plan]))
+        finished = json.loads(self._ask(_run, self.command, ["finish", "--keep", "--json", plan, *self.end_options]))
         # Its result is known: now the records may go.
-        self._ask(_forget, self.command, plan, may_fail=True)
+        self._ask(_forget, self.command, plan, self.end_options, may_fail=True)
         return Stripe(
-            destination=dst,
+            destination=state["destination"],
             bytes=size,
             blake3=finished["blake3"],
             seconds=time.monotonic() - begun,
@@ -190,7 +197,7 @@ class _Stripe(Crew):
         )
 
     def _state(self, plan: str) -> dict[str, Any]:
-        return json.loads(self._ask(_run, self.command, ["finish", "--check", "--json", plan]))
+        return json.loads(self._ask(_run, self.command, ["finish", "--check", "--json", plan, *self.end_options]))
 
     def _move_all(self, plan: str, missing: set[int]) -> None:
         waiting = sorted(missing)

@@ -103,6 +103,10 @@ impl Client<'_> {
                 self.sending = Some(sending);
                 self.step = Step::Moving;
             }
+            Task::PutLease(lease) => {
+                let lease = Arc::clone(lease);
+                self.begin_lease(connection, &lease)?;
+            }
             Task::Get { path, destination } => {
                 let hash = !matches!(destination, Location::Null);
                 // The first window of a pipe is known before the pipe is: no round trip is spent on it.

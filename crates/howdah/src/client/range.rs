@@ -1,17 +1,21 @@
 //! A client that asks which version of a file is there, or for a range of it.
 
+use super::task::LeaseTask;
 use super::{Client, Step, Task};
+use crate::lease::source_changed;
 use crate::range::{SourceFile, held};
 use crate::session::dialogue::side_report;
 use crate::session::from_store;
 use crate::session::receiving::Place;
-use crate::{Error, ErrorKind, PathBytes};
+use crate::session::sending::Sending;
+use crate::{Error, PathBytes};
 use howdah_core::{RangeSet, Time};
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
 use howdah_session::message::{Message, SideReport};
+use howdah_session::plans::LeasePut;
 use howdah_session::resume::WireHeld;
-use howdah_store::{RangeFile, Sink, SinkOptions, SourceIdentity};
+use howdah_store::{RangeFile, Sink, SinkOptions, Source, SourceIdentity, SourceSpec};
 use std::sync::Arc;
 
 impl Client<'_> {
@@ -55,6 +59,41 @@ impl Client<'_> {
         true
     }
 
+    /// Puts one lease of a plan.
+    pub(super) fn begin_lease(
+        &mut self,
+        connection: &mut Connection,
+        lease: &LeaseTask,
+    ) -> Result<(), Error> {
+        let name = lease.source.file_name().map(PathBytes::from);
+        self.progress.current = name.iter().map(PathBytes::to_string).collect();
+        let spec = SourceSpec::LocalFile(&lease.source);
+        let source = Source::open(spec, true, self.wake()).map_err(|e| from_store(&e))?;
+        let Some(identity) = source.identity() else {
+            return Err(source_changed("it is no regular file any more"));
+        };
+        if let Some(difference) = lease.identity.difference(&identity) {
+            return Err(source_changed(&difference));
+        }
+        let object = connection.allocate_object();
+        self.total = source.size();
+        let mut sending = Sending::new(connection, object, source, true, None);
+        sending.leave_out_holes(connection);
+        sending.wait_for_ready();
+        let put = Message::PutLease(LeasePut {
+            object,
+            path: lease.path.clone(),
+            plan: lease.plan.clone(),
+            lease: lease.lease,
+            epoch: lease.epoch,
+            source: identity,
+        });
+        connection.send_control(&put.encode_patient(self.config.wait_for_space));
+        self.sending = Some(sending);
+        self.step = Step::Moving;
+        Ok(())
+    }
+
     /// Where a range of that source goes.
     pub(super) fn place_of_range(
         &mut self,
@@ -67,8 +106,7 @@ impl Client<'_> {
             None => Some("it is no regular file any more".to_owned()),
         };
         if let Some(changed) = changed {
-            let text = format!("the source is not the one that was planned ({changed}); plan anew");
-            return Err(Error::new(ErrorKind::SourceChanged, text));
+            return Err(source_changed(&changed));
         }
         let options = SinkOptions {
             holes,

@@ -5,7 +5,10 @@ use crate::range::Seen;
 use crate::remote::desk::Desk;
 use crate::{Location, PathBytes};
 use howdah_session::questions::Question;
-use howdah_store::{ComparisonState, RangeFile, ReceiverEnds, TreeOptions, TreeSource, TreeTarget};
+use howdah_store::{
+    ComparisonState, RangeFile, ReceiverEnds, SourceIdentity, TreeOptions, TreeSource, TreeTarget,
+};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What the copy is to do.
@@ -13,6 +16,8 @@ use std::sync::Arc;
 pub(crate) enum Task {
     /// Local bytes to the server.
     Put { source: Location, path: PathBytes },
+    /// One lease of the local file of a plan to the server.
+    PutLease(Arc<LeaseTask>),
     /// The server's bytes to here.
     Get {
         path: PathBytes,
@@ -50,16 +55,32 @@ pub(crate) enum Task {
     Files { desk: Desk },
 }
 
+/// What [`Task::PutLease`] puts.
+#[derive(Debug)]
+pub(crate) struct LeaseTask {
+    pub(crate) source: PathBuf,
+    /// Which version of it.
+    pub(crate) identity: SourceIdentity,
+    pub(crate) path: PathBytes,
+    /// The text of its plan.
+    pub(crate) plan: String,
+    pub(crate) lease: u64,
+    pub(crate) epoch: u64,
+}
+
 impl Task {
     /// Whether the data goes to the server.
     pub(super) fn is_put(&self) -> bool {
-        matches!(self, Self::Put { .. } | Self::PutTree { .. })
+        matches!(
+            self,
+            Self::Put { .. } | Self::PutLease(_) | Self::PutTree { .. }
+        )
     }
 
     /// Whether files are moved.
     pub(super) fn is_copy(&self) -> bool {
         match self {
-            Self::Put { .. } | Self::Get { .. } | Self::Range(..) => true,
+            Self::Put { .. } | Self::PutLease(_) | Self::Get { .. } | Self::Range(..) => true,
             Self::PutTree { options, .. } | Self::GetTree { options, .. } => !options.dry_run,
             Self::Look(..) | Self::Describe { .. } | Self::Ask { .. } | Self::Files { .. } => false,
         }

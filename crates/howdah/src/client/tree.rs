@@ -107,6 +107,7 @@ impl Client<'_> {
                 self.step = Step::Asked;
             }
             Task::Put { .. }
+            | Task::PutLease(_)
             | Task::Get { .. }
             | Task::Look(..)
             | Task::Range(..)

@@ -4,6 +4,7 @@ use super::incoming;
 use crate::{Error, ErrorKind, FilesAnswer, PathBytes};
 use howdah_session::files::{DirEntry, FilesRequest, MESSAGE_COST, OPEN_COST, cost};
 use howdah_session::message::Message;
+use howdah_session::plans::PlanRecord;
 use howdah_store::{Spout, Wake, threads};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ pub(super) struct Open {
     again: u32,
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) entries: Vec<DirEntry>,
+    pub(super) records: Vec<PlanRecord>,
 }
 
 #[derive(Default)]
@@ -93,6 +95,7 @@ impl Desk {
             again: 0,
             parts: Vec::new(),
             entries: Vec::new(),
+            records: Vec::new(),
         };
         state.open.insert(id, open);
         state.waiting.push_back(id);
@@ -159,6 +162,7 @@ impl Desk {
             if asks_again && repeats {
                 open.again += 1;
                 (open.parts, open.entries) = (Vec::new(), Vec::new());
+                open.records = Vec::new();
                 again.insert(id, open);
             } else {
                 over.push(open);

@@ -6,6 +6,7 @@ use crate::session::files::protocol;
 use crate::{Error, FilesAnswer};
 use howdah_session::Misbehaved;
 use howdah_session::files::{FilesRequest, Header, Part};
+use howdah_session::plans::PlanAnswer;
 use std::io::{self, Read};
 
 /// Names of one directory; more are refused, since they are held in memory.
@@ -133,6 +134,30 @@ fn hear(
         (Part::Done, FilesRequest::List { .. }) => {
             FilesAnswer::Entries(std::mem::take(&mut open.entries))
         }
+        (Part::Plan(PlanAnswer::Records(records)), FilesRequest::Plan(_)) => {
+            open.records.extend(records);
+            if open.records.len() > ENTRIES_MAX {
+                return Err(Ok(protocol(
+                    "the server tells of more leases than a plan may have",
+                )));
+            }
+            return Ok(None);
+        }
+        (Part::Plan(answer), FilesRequest::Plan(_)) => FilesAnswer::Plan(match answer {
+            PlanAnswer::Looked {
+                records,
+                highest,
+                has_plan,
+            } => {
+                open.records.extend(records);
+                PlanAnswer::Looked {
+                    records: std::mem::take(&mut open.records),
+                    highest,
+                    has_plan,
+                }
+            }
+            answer => answer,
+        }),
         (Part::Info(info), FilesRequest::Stat { .. }) => FilesAnswer::Info(info),
         (Part::Hash { blake3, version }, FilesRequest::Hash { .. }) => {
             FilesAnswer::Hash { blake3, version }

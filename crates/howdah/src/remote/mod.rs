@@ -8,6 +8,7 @@ use crate::copy::{Remote, run};
 use crate::{Cancel, Client, CopyConfig, Error, ErrorKind, KnownHosts, PathBytes, Place, Trust};
 use desk::Desk;
 use howdah_session::files::{DirEntry, FileInfo, FileVersion, FilesRequest, RANGES_MAX};
+use howdah_session::plans::PlanAnswer;
 use std::fmt;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -46,6 +47,9 @@ pub enum FilesAnswer {
         /// Of the server's key.
         signature: Vec<u8>,
     },
+    /// To what is asked about a plan, but where that is done with [`Done`](Self::Done).
+    #[doc(hidden)]
+    Plan(PlanAnswer),
 }
 
 /// The files of another machine: they are looked at and read through one connection, any number of questions at a time, and answered as

@@ -38,15 +38,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 mod files;
+mod leases;
 mod opening;
 mod stay;
 mod tree;
 mod waiting;
 
+pub(super) use leases::Landing;
 use opening::Get;
 pub(super) use opening::{MOMENTS, Opening};
 pub(super) use stay::Stay;
 pub(super) use waiting::Request;
+use waiting::close_if_busy;
 
 pub(super) struct Service {
     pub(super) authority: Arc<dyn Authority>,
@@ -121,14 +124,6 @@ fn content(told: Option<End>) -> String {
 const QUIET_AFTER: Span = Span::from_secs(10);
 /// More would only be memory.
 const SPARES_MAX: usize = 64;
-
-/// What lacked a thread when its client knew that it had begun goes on in another connection, for which a client of ours comes by itself.
-fn close_if_busy(now: Time, connection: &mut Connection, error: &Error) {
-    if error.is_busy() {
-        let text = format!("the server is busy ({error}); try again later");
-        connection.close(now, CloseCode::Application, &text);
-    }
-}
 
 /// For what threads do for that session.
 fn wake(waker: &Waker, key: ConnKey) -> Wake {
@@ -240,9 +235,11 @@ impl Service {
                     since: now,
                     took_over: false,
                     counted: 0,
+                    lease: None,
                 });
                 self.open_put(now, key, connection)?;
             }
+            Message::PutLease(asked) => self.begin_lease(now, key, connection, asked)?,
             Message::Get {
                 path,
                 window_end,
@@ -326,7 +323,7 @@ impl Service {
             return;
         };
         match message {
-            Message::Put { .. } | Message::TreePut { .. } => {
+            Message::Put { .. } | Message::PutLease(_) | Message::TreePut { .. } => {
                 session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker, key));
             }
             Message::Get { .. } => session.growing = Message::more(bytes).unwrap_or(false),
@@ -342,6 +339,7 @@ impl Service {
         };
         session.failures += 1;
         session.put = None;
+        session.landing = None;
         session.opening = None;
         (session.waiting, session.request) = (None, None);
         session.is_told_to_wait = false;
@@ -464,6 +462,9 @@ impl Service {
             }
             return Ok(());
         }
+        if session.landing.is_some() {
+            return self.on_landing(key, connection);
+        }
         let Some(receiving) = &mut session.receiving else {
             return Ok(());
         };
@@ -480,7 +481,10 @@ impl Service {
         let object = receiving.object;
         let told = receiving.told();
         session.receiving = None;
-        session.put = None;
+        let put = session.put.take();
+        if let Some(lease) = put.and_then(|put| put.lease) {
+            return self.land(key, (connection, object), lease);
+        }
         connection.finish_receiving(object);
         let mut side = side_report(session.start, &connection.stats());
         side.hashed = arrived.hashed;

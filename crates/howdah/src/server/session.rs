@@ -4,7 +4,7 @@ use super::company::Entered;
 use super::control::Meter;
 use super::deeds::{Deed, Who};
 use super::happening::{ServerEvent, SessionMoved};
-use super::service::{Opening, Request};
+use super::service::{Landing, Opening, Request};
 use crate::access::Rights;
 use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
@@ -74,6 +74,8 @@ pub(super) struct Session {
     pub(super) asked: Asked,
     /// What it is that comes, or will come when its place is free.
     pub(super) put: Option<Put>,
+    /// What came of a lease goes to its place.
+    pub(super) landing: Option<Landing>,
     /// Its patience with full disks.
     pub(super) room: RoomWait,
     /// What it asks for may grow.
@@ -167,6 +169,7 @@ impl Session {
             holes: Announced::default(),
             asked,
             put: None,
+            landing: None,
             room: RoomWait::default(),
             growing: false,
             removing: false,
@@ -281,6 +284,7 @@ impl Session {
             || self.sending.is_some()
             || self.receiving.is_some()
             || self.put.is_some()
+            || self.landing.is_some()
             || self.tree.is_some()
             || self.chore.is_some()
             || self.files.as_ref().is_some_and(Serving::is_busy)
@@ -293,6 +297,7 @@ impl Session {
             || self.receiving.is_some()
             || self.tree.is_some()
             || self.chore.is_some()
+            || self.landing.is_some()
             || self.files.as_ref().is_some_and(Serving::is_at_work);
         !is_at_work
     }
@@ -306,7 +311,9 @@ impl Session {
     /// somebody who reads.
     pub(super) fn waits_for(&self) -> Option<Wait> {
         match (&self.sending, &self.receiving) {
-            _ if self.tree.is_some() || self.chore.is_some() => Some(Wait::Progress),
+            _ if self.tree.is_some() || self.chore.is_some() || self.landing.is_some() => {
+                Some(Wait::Progress)
+            }
             _ if self.opening.is_some() || self.waiting.is_some() => Some(Wait::Progress),
             _ if self.files.as_ref().is_some_and(Serving::is_busy) => Some(Wait::Taking),
             (None, None) if self.put.is_some() => None,

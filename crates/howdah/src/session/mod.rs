@@ -9,6 +9,7 @@ pub(crate) mod kept;
 mod large;
 pub(crate) mod pace;
 pub(crate) mod places;
+pub(crate) mod plans;
 pub(crate) mod putting;
 pub(crate) mod receiving;
 pub(crate) mod selection;

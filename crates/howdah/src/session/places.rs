@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) const ONE: u32 = 1;
 /// A tree with the usual memory. It takes some ten threads, and up to three for each large file that is on its way.
 const TREE: u32 = 4;
-/// Memory of a tree for which it takes a place.
-const TREE_BYTES: u64 = 12 << 20;
+/// Memory of a tree for which it takes a place, and answers about files that may wait for their client in one.
+pub(crate) const ONE_BYTES: u64 = 12 << 20;
 
 /// How many there are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,7 +51,7 @@ impl Bounds {
 
 /// Those that a tree with so much memory takes, in bytes; never more than a key has.
 pub(crate) fn of_tree(memory: u64) -> u32 {
-    u32::try_from(memory.div_ceil(TREE_BYTES)).map_or(u32::MAX, |places| places.max(TREE))
+    u32::try_from(memory.div_ceil(ONE_BYTES)).map_or(u32::MAX, |places| places.max(TREE))
 }
 
 /// Why there is none now.

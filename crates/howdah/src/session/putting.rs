@@ -1,6 +1,7 @@
 //! A server's place for what a client puts.
 
 use super::from_store;
+use super::plans;
 use super::receiving::Place;
 use crate::access::Rights;
 use crate::{Error, PathBytes};
@@ -12,6 +13,7 @@ use howdah_store::{
     Metadata, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A copy of the same source to the same place that is still under way is waited for that long:
 /// longer than a lost client goes unnoticed, and than most disks stand still. Then this one begins anew beside it.
@@ -37,12 +39,16 @@ pub(crate) struct Put {
     pub(crate) took_over: bool,
     /// Bytes of it that are on the account of the session.
     pub(crate) counted: u64,
+    /// It is a lease of it.
+    pub(crate) lease: Option<Arc<plans::Put>>,
 }
 
 impl Put {
     /// Whether both are copies of the same source to the same place.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
+        // Runs of leases are told apart by their epochs.
         self.source.is_some()
+            && self.lease.is_none()
             && (&self.path, &self.name, self.source) == (&other.path, &other.name, other.source)
     }
 
@@ -77,9 +83,18 @@ impl Put {
     ) -> Result<Option<(Place, Message)>, Error> {
         let mut held = WireRanges::default();
         let (mut values, mut changed) = (false, None);
-        let size = self.size.unwrap_or(0);
+        let size = match &self.lease {
+            Some(lease) => lease.bytes(),
+            None => self.size.unwrap_or(0),
+        };
         let fits = rights.quota.check_bytes(self.path.as_path(), size);
         fits.map_err(|e| from_store(&e))?;
+        if let Some(lease) = &self.lease {
+            let how = (self.holes.clone(), room);
+            return lease
+                .open(rights, (&self.path, self.object), how, wake)
+                .map(Some);
+        }
         rights.check_file(self.name.as_ref().map(|name| name.as_path().as_os_str()))?;
         let place = if self.path == *"null:" {
             rights.check_write()?;

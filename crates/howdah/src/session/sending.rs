@@ -151,6 +151,13 @@ impl Sending {
         Some(identity)
     }
 
+    /// Nothing is sent before [`go_on`](Self::go_on).
+    pub(crate) fn wait_for_ready(&mut self) {
+        self.source.hold_at(0);
+        self.outgoing
+            .wait_for_ready(self.source.size().unwrap_or(0));
+    }
+
     /// Whether the receiver owes the word about what it has.
     pub(crate) fn waits_for_ready(&self) -> bool {
         self.outgoing.waits_for_ready()

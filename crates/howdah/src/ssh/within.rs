@@ -39,6 +39,7 @@ impl Within {
     pub(crate) fn of(task: &Task) -> Self {
         match task {
             Task::Put { path, .. } => Self::of_put(path.clone(), None),
+            Task::PutLease(lease) => Self::of_put(lease.path.clone(), None),
             Task::PutTree { path, options, .. } => Self::of_put(path.clone(), Some(options)),
             Task::Get { path, .. } | Task::Look(path, _) | Task::Range(path, _) => {
                 Self::of_get(std::slice::from_ref(path), None)
@@ -78,6 +79,7 @@ impl Within {
                 Location::File(path) => Self::of_get(&[whole(path)], None),
                 _ => Self::default(),
             },
+            Task::PutLease(lease) => Self::of_get(&[whole(&lease.source)], None),
             Task::Get { destination, .. } => match destination {
                 Location::File(path) => Self::of_put(whole(path), None),
                 _ => Self::default(),

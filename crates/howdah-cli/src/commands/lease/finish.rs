@@ -1,27 +1,50 @@
 //! `howdah finish`.
 
-use super::beneath::Dir;
-use super::room::{MARK, Room};
-use super::{failed, numbers, read_plan, tree_finish};
+use super::room::Room;
+use super::{far_destination, numbers, pushing, read_plan, tree_finish};
 use crate::args::FinishArgs;
 use crate::ui::{self, Signals};
+use howdah::lease::{Ended, PlanRecord, not_finished};
 use howdah::{Cancel, Error, ErrorKind};
-use howdah_lease::{Finished, NotFinished, Plan, Planned, Record};
+use howdah_lease::{NotFinished, Plan, Planned};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
     // One signal ends it before there is a name; afterwards it is brought to its end.
     let signals = Signals::install()?;
     let cancel = signals.cancel();
     let planned = read_plan(&args.plan)?;
+    if let (Planned::File(plan), Some(destination)) = (&planned, far_destination(&planned)) {
+        only_of_trees(args)?;
+        return pushing::finish(args, plan, &destination, &signals);
+    }
     let room = Room::open_to_finish(&planned)?;
     let plan = match planned {
         Planned::File(plan) => plan,
         Planned::Tree(plan) => return tree_finish::run(args, &plan, &room, cancel),
     };
+    only_of_trees(args)?;
+    if args.check {
+        let records = room.all_records(&plan)?;
+        let records: Vec<_> = records.iter().map(PlanRecord::from).collect();
+        return check(args, &plan, &records, room.has_plan());
+    }
+    let how = (plan.mode(), false);
+    let blake3 = match howdah::lease::finish(&plan, &room, how, &|| cancel.is_cancelled())? {
+        Ended::Finished(blake3) => blake3,
+        Ended::Missing(count, first) => {
+            return Err(not_finished(&NotFinished::Missing { count, first }).into());
+        }
+    };
+    if !args.keep {
+        room.remove();
+    }
+    tell(args, &plan, &blake3)
+}
+
+/// Refuses flags that mean nothing here.
+fn only_of_trees(args: &FinishArgs) -> Result<(), Error> {
     let about_trees = [
         (args.partial, "--partial"),
         (args.manifest.is_some(), "--manifest"),
@@ -31,19 +54,13 @@ pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
             "{flag} is about trees, and {} is of one file",
             args.plan.display()
         );
-        return Err(Error::new(ErrorKind::Usage, text).into());
+        return Err(Error::new(ErrorKind::Usage, text));
     }
-    let records = room.all_records(&plan)?;
-    if args.check {
-        return check(args, &plan, &records, room.has_plan());
-    }
-    let blake3 = match finished_before(&plan, &room)? {
-        Some(blake3) => blake3,
-        None => finish(&plan, &room, records, cancel)?,
-    };
-    if !args.keep {
-        room.remove();
-    }
+    Ok(())
+}
+
+/// Says what it has become.
+pub(super) fn tell(args: &FinishArgs, plan: &Plan, blake3: &str) -> anyhow::Result<()> {
     if args.json {
         let line = json!({
             "schema": 1,
@@ -60,15 +77,21 @@ pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(args: &FinishArgs, plan: &Plan, records: &[Record], has_plan: bool) -> anyhow::Result<()> {
+/// Says what is missing.
+pub(super) fn check(
+    args: &FinishArgs,
+    plan: &Plan,
+    records: &[PlanRecord],
+    has_plan: bool,
+) -> anyhow::Result<()> {
     // Several runs of a lease count as one.
-    let moved: BTreeMap<u64, &Record> = records.iter().map(|r| (r.lease, r)).collect();
+    let moved: BTreeMap<u64, &PlanRecord> = records.iter().map(|r| (r.lease, r)).collect();
     // What is finished lacks nothing, whatever is cleared up of its records.
     let missing: Vec<u64> = (0..plan.leases())
         .filter(|lease| has_plan && !moved.contains_key(lease))
         .collect();
     if args.json {
-        let run = |record: &&Record| {
+        let run = |record: &&PlanRecord| {
             json!({
                 "lease": record.lease,
                 "epoch": record.epoch,
@@ -100,62 +123,6 @@ fn check(args: &FinishArgs, plan: &Plan, records: &[Record], has_plan: bool) -> 
     Ok(())
 }
 
-/// Checks, joins, syncs, renames.
-fn finish(
-    plan: &Plan,
-    room: &Room,
-    records: Vec<Record>,
-    cancel: &Cancel,
-) -> Result<String, Error> {
-    let Finished { blake3, bytes } =
-        howdah_lease::finish(plan, records).map_err(|why| not_finished(&why))?;
-    let blake3 = blake3::Hash::from(blake3).to_hex().to_string();
-    let part = room.open_part(room.work_in())?;
-    let path = room.work();
-    let meta = part.metadata().map_err(|e| failed("look at", &path, &e))?;
-    if meta.len() != bytes {
-        let (path, is) = (path.display(), meta.len());
-        let text = format!(
-            "{path} has {is} bytes, and the plan {bytes}: somebody else wrote to it; plan anew"
-        );
-        return Err(Error::new(ErrorKind::Integrity, text));
-    }
-    go_on(cancel)?;
-    room.write(MARK, format!("{blake3} {}\n", meta.ino()).as_bytes())?;
-    let destination = Path::new(plan.destination());
-    let again = |dir: &Dir| {
-        let fd = dir.again();
-        fd.map_err(|e| failed("share", dir.path(), &e))
-    };
-    let from = (again(room.at())?, room.work_in().as_os_str().to_owned());
-    let to = (again(room.above())?, room.target().as_os_str(), destination);
-    howdah::publish(part, from, to, bytes, plan.mode())?;
-    Ok(blake3)
-}
-
-/// The hash, if an earlier run has given the file its name and ended then.
-fn finished_before(plan: &Plan, room: &Room) -> Result<Option<String>, Error> {
-    let Some(mark) = room.read(MARK)? else {
-        return Ok(None);
-    };
-    if room.is_there() {
-        return Ok(None);
-    }
-    let mut words = mark.split_whitespace();
-    let (blake3, number) = (words.next(), words.next().and_then(|n| n.parse().ok()));
-    let seen = room.above().look(room.target());
-    let is_it =
-        seen.is_ok_and(|seen| seen.size == plan.version().size && Some(seen.inode) == number);
-    match blake3 {
-        Some(blake3) if is_it => Ok(Some(blake3.to_owned())),
-        _ => {
-            let path = ui::printable(plan.destination());
-            let text = format!("the plan was finished, and {path} is another file by now");
-            Err(Error::new(ErrorKind::Io, text))
-        }
-    }
-}
-
 /// Unless somebody has interrupted it.
 pub(super) fn go_on(cancel: &Cancel) -> Result<(), Error> {
     if !cancel.is_cancelled() {
@@ -163,13 +130,4 @@ pub(super) fn go_on(cancel: &Cancel) -> Result<(), Error> {
     }
     let text = "interrupted; nothing has its name yet: finish again";
     Err(Error::new(ErrorKind::Cancelled, text))
-}
-
-pub(super) fn not_finished(why: &NotFinished) -> Error {
-    let kind = match why {
-        NotFinished::Missing { .. } => ErrorKind::Partial,
-        NotFinished::OtherPlan { .. } | NotFinished::Misfit { .. } => ErrorKind::Usage,
-        NotFinished::Contradiction { .. } => ErrorKind::Integrity,
-    };
-    Error::new(kind, why.to_string())
 }

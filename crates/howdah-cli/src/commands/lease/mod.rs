@@ -1,11 +1,10 @@
 //! A file or a tree moved by many hosts: `howdah plan`, `howdah cp --plan`, `howdah finish`. What makes it right is in `howdah-lease`; here are
 //! the disk and the network that it talks of.
 
-mod beneath;
 mod finish;
 mod moving;
 mod planning;
-mod room;
+mod pushing;
 mod run;
 mod shape;
 mod tree;
@@ -15,31 +14,14 @@ pub(super) use finish::run as finish;
 pub(super) use moving::run as cp;
 pub(super) use planning::run as plan;
 
-use howdah::{Error, ErrorKind, Location, PathBytes, SourceIdentity};
-use howdah_lease::{Name, Planned, TEXT_MAX, TreePlan, Version};
+use howdah::lease::{beneath, failed, identity, room, version};
+use howdah::{Error, ErrorKind, Location, PathBytes};
+use howdah_lease::{Name, Planned, TEXT_MAX, TreePlan};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-
-fn version(identity: &SourceIdentity) -> Version {
-    Version {
-        size: identity.size,
-        mtime: identity.mtime,
-        ctime: identity.ctime,
-        inode: identity.inode,
-    }
-}
-
-fn identity(version: &Version) -> SourceIdentity {
-    SourceIdentity {
-        size: version.size,
-        mtime: version.mtime,
-        ctime: version.ctime,
-        inode: version.inode,
-    }
-}
 
 fn read_plan(path: &Path) -> Result<Planned, Error> {
     // One byte more than a plan may have, by which it is known to have too many.
@@ -57,6 +39,12 @@ fn read_plan(path: &Path) -> Result<Planned, Error> {
 fn source_of(planned: &Planned, path: &Path) -> Result<Location, Error> {
     Location::try_from(OsStr::new(planned.source()))
         .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))
+}
+
+/// Where it goes, if that is on another machine.
+fn far_destination(planned: &Planned) -> Option<Location> {
+    let place = Location::try_from(OsStr::new(planned.destination())).ok();
+    place.filter(Location::is_remote)
 }
 
 /// A name of a tree, as a path.
@@ -88,22 +76,6 @@ fn tree_options(plan: &TreePlan) -> howdah::TreeOptions {
         permissions: plan.permissions(),
         ..howdah::TreeOptions::default()
     }
-}
-
-/// Something of the system's, as a failure with a kind.
-fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::NotFound => ErrorKind::NotFound,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Refused,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
-        _ => ErrorKind::Io,
-    };
-    let remedy = match kind {
-        ErrorKind::NoSpace => "; make room there and run it again",
-        _ => "",
-    };
-    let text = format!("cannot {what} {}: {error}{remedy}", path.display());
-    Error::new(kind, text)
 }
 
 /// Numbers as array jobs want them: `0,3-7`.

@@ -1,10 +1,11 @@
 //! `howdah plan`.
 
 use super::room::Room;
-use super::{failed, numbers, tree, version};
+use super::{failed, numbers, pushing, tree, version};
 use crate::args::PlanArgs;
 use crate::commands::connect::{config, expanded_one};
 use crate::ui::{self, Signals};
+use howdah::lease::{no_directory, version_of};
 use howdah::{Error, ErrorKind, Location, Log, SourceFile};
 use howdah_core::units;
 use howdah_lease::{Plan, PlanError, Planned};
@@ -17,7 +18,6 @@ use std::path::{Path, PathBuf};
 
 pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     check_out(&args.out)?;
-    check_destination(&args.destination)?;
     let signals = Signals::install()?;
     planned(args, &signals).map_err(|error| match error.downcast_ref::<Error>() {
         // What was made of it is removed.
@@ -30,15 +30,31 @@ pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
 }
 
 fn planned(args: &PlanArgs, signals: &Signals) -> anyhow::Result<()> {
-    let mut config = config(&args.connect, std::iter::once(&args.source))?;
+    let far = far(&args.destination);
+    let places = std::iter::once(&args.source).chain(&far);
+    let mut config = config(&args.connect, places)?;
     config.warn = Log::new(|line| ui::say_marked("warning", line));
     config.heard = Log::new(ui::say);
+    if let Some(destination) = far {
+        return pushing::plan(args, &destination, &config, signals);
+    }
+    if let Location::File(path) = &args.source {
+        // As all hosts see it.
+        let source = Location::File(std::path::absolute(path)?);
+        let found = version_of(path)?;
+        return make(args, &source, &found);
+    }
     let source = expanded_one(&args.source, &mut config, signals)?;
     if (args.recursive || args.archive) && tree::plan(args, &source, &config, signals)? {
         return Ok(());
     }
     let found = howdah::file_version(&source, &config, signals.cancel())?;
-    let plan = plan(args, &source, &found)?;
+    make(args, &source, &found)
+}
+
+/// Plans a file that comes to this machine.
+fn make(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Result<()> {
+    let plan = plan(args, source, found)?;
     let room = Room::create(&plan)?;
     let planned = Planned::File(plan.clone());
     if let Err(error) = write(&planned, &args.out) {
@@ -97,25 +113,10 @@ fn check_out(out: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A place of another machine would be taken for a path with a colon in it.
-fn check_destination(asked: &Path) -> Result<(), Error> {
-    let parsed = Location::try_from(asked.as_os_str());
-    if !parsed.is_ok_and(|place| place.is_remote()) {
-        return Ok(());
-    }
-    let text = format!(
-        "{} is on another machine, and what is planned comes to this one: name a path that all hosts see (./NAME if it has a colon)",
-        asked.display()
-    );
-    Err(Error::new(ErrorKind::Usage, text))
-}
-
-pub(super) fn no_directory(path: &Path) -> Error {
-    let text = format!(
-        "there is no directory {}; make it first (mkdir -p)",
-        path.display()
-    );
-    Error::new(ErrorKind::Refused, text)
+/// Where it goes, if that is on another machine.
+fn far(asked: &Path) -> Option<Location> {
+    let parsed = Location::try_from(asked.as_os_str()).ok();
+    parsed.filter(Location::is_remote)
 }
 
 fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Result<Plan> {

@@ -1,9 +1,9 @@
 //! One run of a lease of small files.
 
 use super::beneath::{Dir, Seen, is_absent};
-use super::moving::{interrupted, stopped};
 use super::room::{Room, led_elsewhere};
 use super::{beneath, failed, path_of, shape, tree_options};
+use howdah::lease::{interrupted, stopped};
 use howdah::{
     Cancel, CopyConfig, Error, FileLog, Location, PathList, Progress, Summary, TreeReport,
 };

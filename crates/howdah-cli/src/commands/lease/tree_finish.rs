@@ -1,13 +1,14 @@
 //! `howdah finish` of a tree: a lease after the other, so that no more than one is in memory.
 
 use super::beneath::{self, Dir};
-use super::finish::{go_on, not_finished};
+use super::finish::go_on;
 use super::room::{self, MARK, Room, led_elsewhere};
 use super::run::{hash_of, mark};
-use super::{failed, numbers, path_of, planning, shape};
+use super::{failed, numbers, path_of, shape};
 use crate::args::FinishArgs;
 use crate::exit::{self, Passed};
 use crate::ui;
+use howdah::lease::{no_directory, not_finished};
 use howdah::{Cancel, Error, ErrorKind};
 use howdah_lease::{Cover, Covered, Found, Mark, Name, TreePlan, Value, is_same_moment, sum_line};
 use serde::{Deserialize, Serialize};
@@ -322,7 +323,7 @@ impl Sums {
     fn begin(path: &Path) -> Result<Self, Error> {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
-            return Err(planning::no_directory(dir));
+            return Err(no_directory(dir));
         }
         let mut builder = tempfile::Builder::new();
         let everybody = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);

@@ -116,6 +116,8 @@ impl Session {
         };
         let mut receiving = Receiving::of_admitted(connection, put.object, place, put.hash);
         let held = receiving.held().byte_count();
+        let is_lease = put.lease.is_some();
+        let there = connection.received_bytes(put.object);
         if put.source.is_some() {
             connection.send_control(&ready.encode());
         }
@@ -124,6 +126,11 @@ impl Session {
             receiving.on_complete();
         }
         self.receiving = Some(receiving);
+        if is_lease && let Some(put) = &mut self.put {
+            // All but the lease, which comes another way.
+            put.counted = there;
+            return 0;
+        }
         held
     }
 }

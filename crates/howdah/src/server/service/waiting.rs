@@ -11,6 +11,7 @@ use crate::session::places::{NoPlace, ONE, of_tree};
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_proto::error::CloseCode;
 use howdah_session::message::Message;
 use howdah_session::questions::Question;
 use howdah_store::Memory;
@@ -29,6 +30,14 @@ pub(in crate::server) enum Request {
     Tree(Box<Message>),
     Get(Get),
     Ask(Question),
+}
+
+/// What lacked a thread when its client knew that it had begun goes on in another connection, for which a client of ours comes by itself.
+pub(super) fn close_if_busy(now: Time, connection: &mut Connection, error: &Error) {
+    if error.is_busy() {
+        let text = format!("the server is busy ({error}); try again later");
+        connection.close(now, CloseCode::Application, &text);
+    }
 }
 
 impl Request {

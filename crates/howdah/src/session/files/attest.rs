@@ -156,6 +156,7 @@ mod tests {
     use super::*;
     use crate::access::Rights;
     use crate::receipt::{Direction, End};
+    use crate::session::places::{Bounds, Places};
     use howdah_store::pipe;
     use std::fs;
     use std::path::Path;
@@ -166,8 +167,12 @@ mod tests {
     }
 
     fn shared(dir: &Path, witness: Witness) -> Shared {
-        let rights = Rights::of_user(dir.to_owned());
-        Shared::new(rights, witness, pipe().0, Arc::new(|| ()))
+        shared_with(Rights::of_user(dir.to_owned()), witness)
+    }
+
+    fn shared_with(rights: Rights, witness: Witness) -> Shared {
+        let places = (Places::new(Bounds::of_system()), String::new());
+        Shared::new(rights, witness, places, pipe().0, Arc::new(|| ()))
     }
 
     fn file(path: &str, content: &str) -> AttestedFile {
@@ -311,7 +316,7 @@ mod tests {
             ..Witness::default()
         };
         let rights = Rights::of_user(dir.path().to_owned()).restricted(false, true, None);
-        let blind = Shared::new(rights, witness, pipe().0, Arc::new(|| ()));
+        let blind = shared_with(rights, witness);
         assert_eq!(
             failed(blind.attest(&"".into(), 0, &[])).0,
             ErrorKind::Refused

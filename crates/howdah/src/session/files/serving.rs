@@ -4,7 +4,7 @@ use super::attest::Witness;
 use super::protocol;
 use super::worker::{Change, Shared};
 use crate::access::Rights;
-use crate::session::places::{ONE, Places};
+use crate::session::places::Places;
 use crate::session::sending::Sending;
 use crate::session::streams::send_answers;
 use crate::{Error, PathBytes};
@@ -31,9 +31,6 @@ pub(crate) struct Serving {
     moved: u64,
     names: BTreeSet<Vec<u8>>,
     left_out: usize,
-    /// Of which account its threads are, and of whom there.
-    places: Places,
-    key: String,
     /// Why none of them is there although something is asked.
     lacks: Option<String>,
 }
@@ -43,7 +40,7 @@ impl Serving {
     pub(crate) fn start(
         connection: &mut Connection,
         (rights, witness): (Rights, Witness),
-        (places, key): (Places, String),
+        places: (Places, String),
         wake: &Wake,
         announce: impl FnOnce(&mut Connection, u64),
     ) -> Result<Self, Error> {
@@ -52,14 +49,12 @@ impl Serving {
         let (tap, spout) = pipe();
         let sending = send_answers(connection, object, spout, wake)?;
         Ok(Self {
-            shared: Arc::new(Shared::new(rights, witness, tap, wake.clone())),
+            shared: Arc::new(Shared::new(rights, witness, places, tap, wake.clone())),
             sending,
             acked: 0,
             moved: 0,
             names: BTreeSet::new(),
             left_out: 0,
-            places,
-            key,
             lacks: None,
         })
     }
@@ -93,12 +88,9 @@ impl Serving {
         let wanted = state.waiting.len().min(WORKERS_MAX);
         while state.workers < wanted {
             let shared = Arc::clone(&self.shared);
-            let place = self.places.take(&self.key, ONE).map_err(|e| e.to_string());
-            let started = place.and_then(|place| {
-                let work = move || {
-                    shared.work();
-                    drop(place);
-                };
+            let place = self.shared.take_for_thread(&mut state);
+            let started = place.map_err(|e| e.to_string()).and_then(|()| {
+                let work = move || shared.work();
                 threads::start("howdah-files", work).map_err(|e| Error::no_thread(&e).to_string())
             });
             match started {
@@ -142,6 +134,7 @@ impl Serving {
             self.hire();
         }
         self.acked = connection.acked_prefix(self.sending.object);
+        self.shared.on_acked(self.acked);
         self.sending.poll(now, connection)
     }
 
@@ -188,7 +181,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.stop();
     }
 }
 
@@ -209,6 +202,61 @@ mod tests {
         let remote = ([127, 0, 0, 1], 1).into();
         let id = ConnectionId(1);
         Connection::new(Time::ZERO, Role::Client, config, id, remote, 1).expect("TLS begins")
+    }
+
+    fn serving(dir: &std::path::Path, places: &Places) -> Serving {
+        let rights = Rights::of_user(dir.to_owned());
+        let wake: Wake = Arc::new(|| ());
+        let account = (places.clone(), "anna".to_owned());
+        let rights = (rights, Witness::default());
+        let serving = Serving::start(&mut connection(), rights, account, &wake, |_, _| ());
+        serving.expect("it starts")
+    }
+
+    fn read(path: &str, bytes: u64) -> Vec<(u64, FilesRequest)> {
+        let request = FilesRequest::Read {
+            path: path.into(),
+            version: None,
+            ranges: vec![(0, bytes)],
+        };
+        vec![(0, request)]
+    }
+
+    /// What is answered and not confirmed is on the account of its key, as what is under way is: many sessions hold no more than a key may.
+    #[test]
+    fn h11_answers_that_nobody_takes_are_on_the_account_of_their_key() {
+        let dir = tempfile::tempdir().expect("a place");
+        let file = std::fs::File::create(dir.path().join("big")).expect("a file");
+        file.set_len(64 << 20).expect("holes");
+        let places = Places::new(Bounds { all: 12, of_key: 3 });
+        let mut first = serving(dir.path(), &places);
+        // One thread answers all of it, which is more than its place stands for.
+        first.ask(read("big", 14 << 20)).expect("it may be asked");
+        while first.is_at_work() {
+            std::thread::yield_now();
+        }
+        assert!(first.written() >= 14 << 20, "{}", first.written());
+        first.shared.on_acked(0);
+        assert!(places.take("anna", 2).is_err());
+        let mut second = serving(dir.path(), &places);
+        second.ask(read("big", 64 << 20)).expect("it may be asked");
+        assert_eq!(second.lacks(), None);
+        // It has one place, and another session none.
+        let mut third = serving(dir.path(), &places);
+        third.ask(read("big", 1)).expect("it may be asked");
+        assert!(third.lacks().is_some());
+        // What is confirmed makes room.
+        first.shared.on_acked(first.written());
+        third.hire();
+        assert_eq!(third.lacks(), None);
+        while third.is_at_work() {
+            std::thread::yield_now();
+        }
+        assert!(second.written() <= 24 << 20, "{}", second.written());
+        drop((first, second, third));
+        while places.are_taken_beside(None) {
+            std::thread::yield_now();
+        }
     }
 
     /// A client of ours keeps to the bounds; another one is held to them, however slow the disk or the path.

@@ -3,6 +3,8 @@
 use super::attest::{Attested, Witness};
 use super::{protocol, shown};
 use crate::access::{Place, Rights};
+use crate::session::places::{NoPlace, ONE, ONE_BYTES, Place as Taken, Places};
+use crate::session::plans;
 use crate::session::{dialogue, from_store};
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_session::files::{DirEntry, FilesRequest, Header, Part, cost, deed, paths};
@@ -15,7 +17,7 @@ use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Room for the header of bytes.
 const HEADER_ROOM: usize = 64;
@@ -25,6 +27,9 @@ const PIECE: usize = Tap::CHUNK_BYTES - HEADER_ROOM;
 const ENTRIES_BYTES: usize = 24 << 10;
 /// A file is hashed in pieces of that many bytes.
 const HASH_PIECE: usize = 256 << 10;
+
+/// Places that a session takes at the most: what is answered and not confirmed is no more than they stand for.
+pub(super) const PLACES_MAX: usize = 4;
 
 /// Something that a client has had changed.
 #[derive(Debug)]
@@ -42,6 +47,10 @@ pub(super) struct Shared {
     pub(super) attested: Attested,
     tap: Mutex<Tap>,
     wake: Wake,
+    /// Of which account its places are, and of whom there.
+    places: (Places, String),
+    /// Something was confirmed, or everything is over.
+    confirmed: Condvar,
     pub(super) stop: AtomicBool,
     /// Bytes that are written for the client.
     pub(super) written: AtomicU64,
@@ -58,6 +67,24 @@ pub(super) struct State {
     pub(super) cost: u64,
     pub(super) workers: usize,
     pub(super) changes: Vec<Change>,
+    /// Of what was written, the client has that.
+    acked: u64,
+    /// Each stands for a thread, and for so many bytes that are not confirmed.
+    taken: Vec<Taken>,
+}
+
+impl State {
+    /// Whether so many bytes have places.
+    fn has_room_for(&self, bytes: u64) -> bool {
+        bytes <= ONE_BYTES * self.taken.len() as u64
+    }
+
+    /// Gives back places that stand for nothing.
+    fn give_back(&mut self, written: u64) {
+        let bytes = written.saturating_sub(self.acked).div_ceil(ONE_BYTES);
+        let kept = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.taken.truncate(kept.max(self.workers));
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -87,7 +114,13 @@ impl From<StoreError> for Trouble {
 }
 
 impl Shared {
-    pub(super) fn new(rights: Rights, witness: Witness, tap: Tap, wake: Wake) -> Self {
+    pub(super) fn new(
+        rights: Rights,
+        witness: Witness,
+        places: (Places, String),
+        tap: Tap,
+        wake: Wake,
+    ) -> Self {
         Self {
             state: Mutex::default(),
             rights,
@@ -95,6 +128,8 @@ impl Shared {
             attested: Attested::default(),
             tap: Mutex::new(tap),
             wake,
+            places,
+            confirmed: Condvar::new(),
             stop: AtomicBool::new(false),
             written: AtomicU64::new(0),
             moved: AtomicU64::new(0),
@@ -104,6 +139,56 @@ impl Shared {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for one thread more, unless there is one that it can have.
+    pub(super) fn take_for_thread(&self, state: &mut State) -> Result<(), NoPlace> {
+        if state.taken.len() <= state.workers {
+            let (places, key) = &self.places;
+            state.taken.push(places.take(key, ONE)?);
+        }
+        Ok(())
+    }
+
+    /// The client has so much of what was written.
+    pub(super) fn on_acked(&self, acked: u64) {
+        let mut state = self.lock();
+        let more = std::mem::replace(&mut state.acked, acked) != acked;
+        state.give_back(self.written.load(Ordering::Relaxed));
+        drop(state);
+        if more {
+            self.confirmed.notify_all();
+        }
+    }
+
+    /// Nobody wants anything any more.
+    pub(super) fn stop(&self) {
+        let state = self.lock();
+        self.stop.store(true, Ordering::Relaxed);
+        drop(state);
+        self.confirmed.notify_all();
+    }
+
+    /// Waits until so many bytes more have a place, which they keep until they are confirmed.
+    fn wait_for_place(&self, len: u64) -> Result<(), Trouble> {
+        let written = self.written.load(Ordering::Relaxed);
+        let mut state = self.lock();
+        loop {
+            if self.is_stopped() {
+                return Err(Trouble::Gone);
+            }
+            if state.has_room_for((written + len).saturating_sub(state.acked)) {
+                return Ok(());
+            }
+            let (places, key) = &self.places;
+            let more = (state.taken.len() < PLACES_MAX).then(|| places.take(key, ONE));
+            if let Some(Ok(place)) = more {
+                state.taken.push(place);
+                continue;
+            }
+            let woken = self.confirmed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Answers until nothing is asked.
@@ -169,6 +254,7 @@ impl Shared {
         }
         let len = chunk.len() as u64;
         let mut tap = self.tap.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wait_for_place(len)?;
         tap.give(chunk).map_err(|_| Trouble::Gone)?;
         // Counted before the next one can be: what is written is never less than what has left.
         self.written.fetch_add(len, Ordering::Relaxed);
@@ -206,6 +292,12 @@ impl Shared {
             }
             FilesRequest::Attest { place, part, files } => self.attest(place, *part, files),
             FilesRequest::Sign { statement, .. } => self.sign(statement),
+            FilesRequest::Plan(request) => {
+                let who = (&self.rights, &*self.places.1);
+                let tell = &mut |part| self.say(id, Part::Plan(part));
+                let last = plans::answer(who, request, &|| self.is_stopped(), tell)?;
+                Ok(last.map_or(Part::Done, Part::Plan))
+            }
             _ => Err(Trouble::Failed(protocol(
                 "the client asks what is not known here",
             ))),

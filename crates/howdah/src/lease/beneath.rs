@@ -35,22 +35,22 @@ const FILE: OFlags = OFlags::NOFOLLOW
 
 /// An open directory: the same one, whatever becomes of its name.
 #[derive(Debug)]
-pub(super) struct Dir {
+pub struct Dir {
     fd: OwnedFd,
     path: PathBuf,
 }
 
 /// What has a name, by itself: a link is a link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) kind: FileType,
+pub struct Seen {
+    pub kind: FileType,
     /// Permissions, with special bits.
-    pub(super) mode: u32,
-    pub(super) owner: u32,
-    pub(super) size: u64,
-    pub(super) inode: u64,
-    pub(super) mtime: Time,
-    pub(super) ctime: Time,
+    pub mode: u32,
+    pub owner: u32,
+    pub size: u64,
+    pub inode: u64,
+    pub mtime: Time,
+    pub ctime: Time,
 }
 
 impl Seen {
@@ -71,50 +71,55 @@ impl Seen {
         }
     }
 
-    pub(super) fn is_file(&self) -> bool {
+    pub fn is_file(&self) -> bool {
         self.kind == FileType::RegularFile
     }
 
-    pub(super) fn is_dir(&self) -> bool {
+    pub fn is_dir(&self) -> bool {
         self.kind == FileType::Directory
     }
 
-    pub(super) fn is_link(&self) -> bool {
+    pub fn is_link(&self) -> bool {
         self.kind == FileType::Symlink
     }
 }
 
 /// Whether there is no such name, or the way to it is none: something on it is no directory, perhaps a link.
-pub(super) fn is_absent(error: &io::Error) -> bool {
+pub fn is_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || is_no_way(error)
 }
 
 /// Whether something on the way, or what has the name, is a link, or no directory where it should be one.
-pub(super) fn is_no_way(error: &io::Error) -> bool {
+pub fn is_no_way(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::LOOP | Errno::NOTDIR))
 }
 
 impl Dir {
     /// Opens a directory by a path that the user or the plan gives: links count.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
         let fd = retry(|| sys::open(path, flags, Mode::empty()))?;
         let path = path.to_path_buf();
         Ok(Self { fd, path })
     }
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    /// One that is open already; the path is for messages.
+    pub fn of(fd: OwnedFd, path: PathBuf) -> Self {
+        Self { fd, path }
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// The same directory once more.
-    pub(super) fn again(&self) -> io::Result<OwnedFd> {
+    pub fn again(&self) -> io::Result<OwnedFd> {
         self.fd.try_clone()
     }
 
     /// Whether that name is still the name of this very directory.
-    pub(super) fn has_that(&self, name: &Path, that: &Self) -> bool {
+    pub fn has_that(&self, name: &Path, that: &Self) -> bool {
         let named = self
             .parent(name)
             .and_then(|(parent, last)| Ok(sys::statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW)?));
@@ -123,12 +128,12 @@ impl Dir {
     }
 
     /// What it was opened as, for messages alone: others may give the name to something else.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// A directory below; itself if that is nothing.
-    pub(super) fn dir(&self, below: &Path) -> io::Result<Self> {
+    pub fn dir(&self, below: &Path) -> io::Result<Self> {
         let fd = self.walk(below, DIRECTORY)?;
         let path = self.path.join(below);
         Ok(Self { fd, path })
@@ -154,7 +159,7 @@ impl Dir {
     }
 
     /// What has that name; the directory itself if that is nothing.
-    pub(super) fn look(&self, name: &Path) -> io::Result<Seen> {
+    pub fn look(&self, name: &Path) -> io::Result<Seen> {
         if name.as_os_str().is_empty() {
             return Ok(Seen::new(&sys::fstat(&self.fd)?));
         }
@@ -163,7 +168,7 @@ impl Dir {
         Ok(Seen::new(&stat))
     }
 
-    pub(super) fn has(&self, name: impl AsRef<Path>) -> bool {
+    pub fn has(&self, name: impl AsRef<Path>) -> bool {
         self.look(name.as_ref()).is_ok()
     }
 
@@ -177,36 +182,36 @@ impl Dir {
         Err(io::Error::other("it is no regular file"))
     }
 
-    pub(super) fn read(&self, name: &Path) -> io::Result<File> {
+    pub fn read(&self, name: &Path) -> io::Result<File> {
         self.file(name, OFlags::RDONLY, 0)
     }
 
     /// Its content; an error if there is more of it.
-    pub(super) fn content(&self, name: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    pub fn content(&self, name: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
         bounded(self.read(name)?, most_bytes)
     }
 
     /// To be read and written.
-    pub(super) fn write(&self, name: &Path) -> io::Result<File> {
+    pub fn write(&self, name: &Path) -> io::Result<File> {
         self.file(name, OFlags::RDWR, 0)
     }
 
     /// An empty one, which stays as it is if it is there.
-    pub(super) fn touch(&self, name: &Path) -> io::Result<File> {
+    pub fn touch(&self, name: &Path) -> io::Result<File> {
         self.file(name, OFlags::WRONLY | OFlags::CREATE, 0o666)
     }
 
     /// One that was not there.
-    pub(super) fn create(&self, name: &Path, mode: u32) -> io::Result<File> {
+    pub fn create(&self, name: &Path, mode: u32) -> io::Result<File> {
         self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)
     }
 
-    pub(super) fn make_dir(&self, name: &Path) -> io::Result<()> {
+    pub fn make_dir(&self, name: &Path) -> io::Result<()> {
         self.make_dir_with(name, 0o777)
     }
 
     /// For its owner alone.
-    pub(super) fn make_own_dir(&self, name: &Path) -> io::Result<()> {
+    pub fn make_own_dir(&self, name: &Path) -> io::Result<()> {
         self.make_dir_with(name, 0o700)
     }
 
@@ -217,14 +222,14 @@ impl Dir {
     }
 
     /// Removes an empty one.
-    pub(super) fn remove_dir(&self, name: &Path) -> io::Result<()> {
+    pub fn remove_dir(&self, name: &Path) -> io::Result<()> {
         let (parent, last) = self.parent(name)?;
         Ok(sys::unlinkat(&parent, last, AtFlags::REMOVEDIR)?)
     }
 
     /// Removes a directory and all that is in it, or all that is in this one if that is nothing. What cannot be removed stays; the first
     /// such failure is told.
-    pub(super) fn clear(&self, below: &Path) -> io::Result<()> {
+    pub fn clear(&self, below: &Path) -> io::Result<()> {
         let mut todo = vec![(below.to_path_buf(), false)];
         let mut first = Ok(());
         while let Some((dir, is_done)) = todo.pop() {
@@ -259,20 +264,20 @@ impl Dir {
         first
     }
 
-    pub(super) fn remove_file(&self, name: &Path) -> io::Result<()> {
+    pub fn remove_file(&self, name: &Path) -> io::Result<()> {
         let (parent, last) = self.parent(name)?;
         Ok(sys::unlinkat(&parent, last, AtFlags::empty())?)
     }
 
     /// What has the new name is replaced.
-    pub(super) fn rename(&self, name: &Path, to: &Self, new: &Path) -> io::Result<()> {
+    pub fn rename(&self, name: &Path, to: &Self, new: &Path) -> io::Result<()> {
         let (from, old) = self.parent(name)?;
         let (to, new) = to.parent(new)?;
         Ok(sys::renameat(&from, old, &to, new)?)
     }
 
     /// What has the new name stays: that is an error.
-    pub(super) fn rename_new(&self, name: &Path, to: &Self, new: &Path) -> io::Result<()> {
+    pub fn rename_new(&self, name: &Path, to: &Self, new: &Path) -> io::Result<()> {
         let ((from, old), (at, last)) = (self.parent(name)?, to.parent(new)?);
         match sys::renameat_with(&from, old, &at, last, RenameFlags::NOREPLACE) {
             // Not every file system can do both at once.
@@ -288,14 +293,14 @@ impl Dir {
     }
 
     /// A file with a name of its own in there, to be written and renamed.
-    pub(super) fn create_beside(&self, name: &Path) -> io::Result<(File, PathBuf)> {
+    pub fn create_beside(&self, name: &Path) -> io::Result<(File, PathBuf)> {
         let number = RandomState::new().build_hasher().finish();
         let beside = name.with_file_name(format!(".tmp-{number:016x}"));
         Ok((self.create(&beside, 0o600)?, beside))
     }
 
     /// A file that nobody else sees and that goes with its last descriptor.
-    pub(super) fn nameless(&self) -> io::Result<File> {
+    pub fn nameless(&self) -> io::Result<File> {
         #[cfg(target_os = "linux")]
         {
             let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -311,7 +316,7 @@ impl Dir {
         Ok(file)
     }
 
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         match retry(|| sys::fsync(&self.fd)) {
             // Some file systems have no such thing.
             Err(Errno::INVAL) => Ok(()),
@@ -319,7 +324,7 @@ impl Dir {
         }
     }
 
-    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in sys::Dir::read_from(&self.fd)? {
             let name = entry?.file_name().to_bytes().to_vec();
@@ -331,7 +336,7 @@ impl Dir {
     }
 
     /// Changes the permissions of what is no link.
-    pub(super) fn set_mode(&self, name: &Path, mode: u32) -> io::Result<()> {
+    pub fn set_mode(&self, name: &Path, mode: u32) -> io::Result<()> {
         let bits = Mode::from_raw_mode(mode as sys::RawMode);
         if name.as_os_str().is_empty() {
             return Ok(sys::fchmod(&self.fd, bits)?);
@@ -363,7 +368,7 @@ impl Dir {
     }
 
     /// Sets the time of the last modification.
-    pub(super) fn set_mtime(&self, name: &Path, (seconds, ns): Time) -> io::Result<()> {
+    pub fn set_mtime(&self, name: &Path, (seconds, ns): Time) -> io::Result<()> {
         let (parent, last) = self.parent(name)?;
         let at = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
         let times = Timestamps {
@@ -379,7 +384,7 @@ impl Dir {
     }
 
     /// Whether files that this process makes in there are of another owner than the directory.
-    pub(super) fn is_of_others(&self) -> io::Result<bool> {
+    pub fn is_of_others(&self) -> io::Result<bool> {
         let owner = self.look(Path::new(""))?.owner;
         if owner == rustix::process::geteuid().as_raw() {
             return Ok(false);
@@ -391,7 +396,7 @@ impl Dir {
 }
 
 /// All of a file that has no more than that.
-pub(super) fn bounded(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
+pub fn bounded(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.take(most_bytes + 1).read_to_end(&mut text)?;
     if text.len() as u64 > most_bytes {

@@ -6,6 +6,7 @@
 //!                      7/claim-2    lease 7 is run in epoch 2
 //!                      7/record-2   that run has moved it
 //!                      finished     hash and inode of the file, before it gets its name
+//!                      key          at a server: whose it is
 //! ```
 //!
 //! That of a tree has, instead of `part`:
@@ -21,16 +22,18 @@
 //! No lock is taken, so that it may lie on a file system that has none (NFS); everything appears by a rename or is empty.
 
 use super::beneath::{self, Dir};
-use super::{failed, planning};
-use howdah::{Error, ErrorKind};
+use super::{failed, no_directory};
+use crate::{Error, ErrorKind};
 use howdah_lease::{Plan, Planned, Record, Sheet, TreePlan, TreeRecord};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Hash and inode of what is finished, before it gets its name.
-pub(super) const MARK: &str = "finished";
+pub const MARK: &str = "finished";
+/// Whose it is, if a server made it for the holder of a key.
+const KEY: &str = "key";
 /// Bytes of the destination's name in that of the directory: it says whose it is, and fits.
 const NAME_MAX: usize = 100;
 /// Longest record that is read, in bytes.
@@ -42,7 +45,7 @@ const TEXT_MAX: u64 = 64 << 20;
 
 /// Whoever may write to the directory that the destination lies in can give the room's name to something else at any time: so it is opened
 /// once, found to be ours, and everything that is done with it is done from there.
-pub(super) struct Room {
+pub struct Room {
     /// What the destination lies in.
     above: Dir,
     at: Dir,
@@ -54,18 +57,44 @@ pub(super) struct Room {
     work: &'static str,
 }
 
-/// Where the room of a destination is: the directory that both lie in, the room's name, and that of the destination.
-fn place(destination: &str, id: &str) -> Result<(PathBuf, OsString, OsString), Error> {
-    let destination = Path::new(destination);
-    let named = destination.parent().zip(destination.file_name());
-    let Some((parent, name)) = named else {
-        let text = format!("{} names no file", destination.display());
-        return Err(Error::new(ErrorKind::Usage, text));
-    };
-    let shown = name.to_string_lossy();
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Room({:?})", self.at.path())
+    }
+}
+
+/// Where a destination is to lie: the open directory, and its name in there.
+#[derive(Debug)]
+pub struct Spot {
+    /// The directory.
+    pub above: Dir,
+    /// The name.
+    pub target: OsString,
+}
+
+impl Spot {
+    /// Of a path of this machine; `missing` is what it means that there is no such directory.
+    fn of(destination: &str, missing: impl FnOnce(&Path, &OsStr) -> Error) -> Result<Self, Error> {
+        let destination = Path::new(destination);
+        let named = destination.parent().zip(destination.file_name());
+        let Some((parent, target)) = named else {
+            let text = format!("{} names no file", destination.display());
+            return Err(Error::new(ErrorKind::Usage, text));
+        };
+        let above = Dir::open(parent).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => missing(parent, target),
+            _ => failed("open", parent, &e),
+        })?;
+        let target = target.to_owned();
+        Ok(Self { above, target })
+    }
+}
+
+/// The name of the room of a destination.
+fn room_name(target: &OsStr, id: &str) -> OsString {
+    let shown = target.to_string_lossy();
     let shown = &shown[..shown.floor_char_boundary(NAME_MAX)];
-    let room = OsString::from(format!(".{shown}.{id}.howdah-plan"));
-    Ok((parent.to_path_buf(), room, name.to_owned()))
+    OsString::from(format!(".{shown}.{id}.howdah-plan"))
 }
 
 /// What a file or a tree could not take the place of in the end is said at the beginning. (A tree takes the place of nothing: its planner asks.)
@@ -91,13 +120,10 @@ fn check_target(above: &Dir, target: &Path) -> Result<(), Error> {
 
 impl Room {
     /// Makes it, for this user alone: whatever is in there is to be seen by others when it is finished.
-    fn make(destination: &str, id: &str, work: &'static str) -> Result<Self, Error> {
-        let (parent, name, target) = place(destination, id)?;
-        let path = parent.join(&name);
-        let above = Dir::open(&parent).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => planning::no_directory(&parent),
-            _ => failed("open", &parent, &e),
-        })?;
+    fn make(spot: Spot, id: &str, work: &'static str) -> Result<Self, Error> {
+        let Spot { above, target } = spot;
+        let name = room_name(&target, id);
+        let path = above.path().join(&name);
         check_target(&above, Path::new(&target))?;
         let made = above.make_own_dir(Path::new(&name));
         let made = made.and_then(|()| above.dir(Path::new(&name)));
@@ -129,9 +155,16 @@ impl Room {
     }
 
     /// Makes it, with an unfinished file that has its space where the file system can give it.
-    pub(super) fn create(plan: &Plan) -> Result<Self, Error> {
-        let room = Self::make(plan.destination(), plan.id(), "part")?;
-        let filled = room.fill(plan);
+    pub fn create(plan: &Plan) -> Result<Self, Error> {
+        let spot = Spot::of(plan.destination(), |parent, _| no_directory(parent))?;
+        Self::create_at(spot, plan, None)
+    }
+
+    /// The same there, for the holder of that key alone.
+    pub fn create_at(spot: Spot, plan: &Plan, key: Option<&str>) -> Result<Self, Error> {
+        let room = Self::make(spot, plan.id(), "part")?;
+        let of_key = key.map_or(Ok(()), |key| room.write(KEY, key.as_bytes()));
+        let filled = of_key.and_then(|()| room.fill(plan));
         if filled.is_err() {
             room.remove();
         }
@@ -151,18 +184,27 @@ impl Room {
     }
 
     /// Makes that of a tree. It is none until it has [begun](Self::begin).
-    pub(super) fn create_for_tree(destination: &str, id: &str) -> Result<Self, Error> {
-        Self::make(destination, id, "tree")
+    pub fn create_for_tree(destination: &str, id: &str) -> Result<Self, Error> {
+        let spot = Spot::of(destination, |parent, _| no_directory(parent))?;
+        Self::make(spot, id, "tree")
     }
 
     /// Everything is in it that movers want.
-    pub(super) fn begin(&self, planned: &Planned) -> Result<(), Error> {
+    pub fn begin(&self, planned: &Planned) -> Result<(), Error> {
         self.write("plan", planned.encode().as_bytes())
     }
 
     /// That of a plan whose destination is seen from here.
-    pub(super) fn open(planned: &Planned) -> Result<Self, Error> {
-        let room = Self::find(planned)?;
+    pub fn open(planned: &Planned) -> Result<Self, Error> {
+        Self::open_found(Self::find(planned)?, planned)
+    }
+
+    /// The same there, if it is one of the holder of that key.
+    pub fn open_at(spot: Spot, planned: &Planned, key: Option<&str>) -> Result<Self, Error> {
+        Self::open_found(Self::find_at(spot, planned, key)?, planned)
+    }
+
+    fn open_found(room: Self, planned: &Planned) -> Result<Self, Error> {
         let Some(text) = room.read("plan")? else {
             return Err(room.is_gone());
         };
@@ -172,8 +214,20 @@ impl Room {
     }
 
     /// The same, or what is left of it where a run that finished the plan was ended while it cleared up.
-    pub(super) fn open_to_finish(planned: &Planned) -> Result<Self, Error> {
-        let room = Self::find(planned)?;
+    pub fn open_to_finish(planned: &Planned) -> Result<Self, Error> {
+        Self::open_found_to_finish(Self::find(planned)?, planned)
+    }
+
+    /// The same there, if it is one of the holder of that key.
+    pub fn open_at_to_finish(
+        spot: Spot,
+        planned: &Planned,
+        key: Option<&str>,
+    ) -> Result<Self, Error> {
+        Self::open_found_to_finish(Self::find_at(spot, planned, key)?, planned)
+    }
+
+    fn open_found_to_finish(room: Self, planned: &Planned) -> Result<Self, Error> {
         match room.read("plan")? {
             Some(text) => {
                 room.is_of(&text, planned)?;
@@ -194,17 +248,32 @@ impl Room {
     }
 
     fn find(planned: &Planned) -> Result<Self, Error> {
+        let is_gone =
+            |parent: &Path, target: &OsStr| gone(&parent.join(room_name(target, planned.id())));
+        Self::find_in(Spot::of(planned.destination(), is_gone)?, planned)
+    }
+
+    fn find_at(spot: Spot, planned: &Planned, key: Option<&str>) -> Result<Self, Error> {
+        let room = Self::find_in(spot, planned)?;
+        if room.read(KEY)?.as_deref() == key {
+            return Ok(room);
+        }
+        let text = format!(
+            "{} is the room of another key: all hosts of a plan come with the key that has made it",
+            room.at.path().display()
+        );
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+
+    fn find_in(spot: Spot, planned: &Planned) -> Result<Self, Error> {
         let work = match planned {
             Planned::File(_) => "part",
             Planned::Tree(_) => "tree",
         };
-        let (parent, name, target) = place(planned.destination(), planned.id())?;
-        let path = parent.join(&name);
-        let opened = Dir::open(&parent).and_then(|above| {
-            let at = above.dir(Path::new(&name))?;
-            Ok((above, at))
-        });
-        let (above, at) = opened.map_err(|e| match e.kind() {
+        let Spot { above, target } = spot;
+        let name = room_name(&target, planned.id());
+        let path = above.path().join(&name);
+        let at = above.dir(Path::new(&name)).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => gone(&path),
             _ if beneath::is_no_way(&e) => led_elsewhere(&path),
             _ => failed("open", &path, &e),
@@ -250,7 +319,7 @@ impl Room {
     }
 
     /// Why what should be in there is not.
-    pub(super) fn is_gone(&self) -> Error {
+    pub fn is_gone(&self) -> Error {
         if !self.above.has_that(Path::new(&self.name), &self.at) {
             return gone(self.at.path());
         }
@@ -269,28 +338,33 @@ impl Room {
     }
 
     /// The room itself.
-    pub(super) fn at(&self) -> &Dir {
+    pub fn at(&self) -> &Dir {
         &self.at
     }
 
     /// What the destination lies in.
-    pub(super) fn above(&self) -> &Dir {
+    pub fn above(&self) -> &Dir {
         &self.above
     }
 
     /// The name of the destination in there.
-    pub(super) fn target(&self) -> &Path {
+    pub fn target(&self) -> &Path {
         Path::new(&self.target)
     }
 
+    /// The destination, for messages.
+    pub fn destination(&self) -> PathBuf {
+        self.above.path().join(&self.target)
+    }
+
     /// The unfinished directory of a tree.
-    pub(super) fn tree(&self) -> Result<Dir, Error> {
+    pub fn tree(&self) -> Result<Dir, Error> {
         let tree = self.at.dir(Path::new(self.work));
         tree.map_err(|e| self.trouble("open", Path::new(self.work), &e))
     }
 
     /// What went wrong with something in there.
-    pub(super) fn trouble(&self, what: &str, name: &Path, error: &io::Error) -> Error {
+    pub fn trouble(&self, what: &str, name: &Path, error: &io::Error) -> Error {
         let path = self.at.path().join(name);
         if beneath::is_absent(error) && !self.is_there() {
             self.is_gone()
@@ -302,32 +376,32 @@ impl Room {
     }
 
     /// Whether it is unfinished still.
-    pub(super) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         self.at.has(self.work)
     }
 
     /// Whether nobody has begun to clear it up.
-    pub(super) fn has_plan(&self) -> bool {
+    pub fn has_plan(&self) -> bool {
         self.at.has("plan")
     }
 
     /// What is unfinished, and everything else that has a name in there, for messages.
-    pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.at.path().join(name)
     }
 
     /// The unfinished file, or the unfinished directory of a tree.
-    pub(super) fn work(&self) -> PathBuf {
+    pub fn work(&self) -> PathBuf {
         self.path(self.work)
     }
 
     /// Its name in there.
-    pub(super) fn work_in(&self) -> &'static Path {
+    pub fn work_in(&self) -> &'static Path {
         Path::new(self.work)
     }
 
     /// An unfinished file in there, to be written to.
-    pub(super) fn open_part(&self, name: &Path) -> Result<File, Error> {
+    pub fn open_part(&self, name: &Path) -> Result<File, Error> {
         let opened = match self.at.write(name) {
             // A run of `finish` that failed just before the rename has left it with the permissions of the source.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
@@ -340,13 +414,13 @@ impl Room {
     }
 
     /// A file that nobody else sees and that goes with its last descriptor.
-    pub(super) fn scratch(&self) -> Result<File, Error> {
+    pub fn scratch(&self) -> Result<File, Error> {
         let file = self.at.nameless();
         file.map_err(|e| self.trouble("create a file in", Path::new(""), &e))
     }
 
     /// Makes it known that this epoch of a lease has begun.
-    pub(super) fn claim(&self, lease: u64, epoch: u64) -> Result<(), Error> {
+    pub fn claim(&self, lease: u64, epoch: u64) -> Result<(), Error> {
         let dir = PathBuf::from(lease.to_string());
         let claim = || -> io::Result<()> {
             match self.at.make_dir(&dir) {
@@ -362,7 +436,7 @@ impl Room {
     }
 
     /// The highest epoch that anybody claimed; 0 if nobody did.
-    pub(super) fn highest(&self, lease: u64) -> Result<u64, Error> {
+    pub fn highest(&self, lease: u64) -> Result<u64, Error> {
         // A late mover must not go on when the file has its name.
         if !self.is_there() {
             return Err(self.is_gone());
@@ -388,24 +462,24 @@ impl Room {
     }
 
     /// Publishes what was moved.
-    pub(super) fn publish(&self, record: &Record) -> Result<(), Error> {
+    pub fn publish(&self, record: &Record) -> Result<(), Error> {
         let name = format!("{}/record-{}", record.lease, record.epoch);
         self.write(&name, record.encode().as_bytes())
     }
 
     /// The same of a tree.
-    pub(super) fn publish_of_tree(&self, record: &TreeRecord) -> Result<(), Error> {
+    pub fn publish_of_tree(&self, record: &TreeRecord) -> Result<(), Error> {
         let name = format!("{}/record-{}", record.lease, record.epoch);
         self.write(&name, record.encode().as_bytes())
     }
 
     /// The records of a lease. A torn one is none.
-    pub(super) fn records(&self, lease: u64) -> Result<Vec<Record>, Error> {
+    pub fn records(&self, lease: u64) -> Result<Vec<Record>, Error> {
         self.decoded(lease, RECORD_MAX, |text| Record::decode(text).ok())
     }
 
     /// The same of a tree.
-    pub(super) fn tree_records(&self, lease: u64) -> Result<Vec<TreeRecord>, Error> {
+    pub fn tree_records(&self, lease: u64) -> Result<Vec<TreeRecord>, Error> {
         self.decoded(lease, TREE_MAX, |text| TreeRecord::decode(text).ok())
     }
 
@@ -428,7 +502,7 @@ impl Room {
     }
 
     /// What a lease of a tree has.
-    pub(super) fn sheet(&self, plan: &TreePlan, lease: u64) -> Result<Sheet, Error> {
+    pub fn sheet(&self, plan: &TreePlan, lease: u64) -> Result<Sheet, Error> {
         let name = PathBuf::from(format!("{lease}/sheet"));
         let text = self.at.content(&name, TREE_MAX);
         let text = text.map_err(|e| match e.kind() {
@@ -447,7 +521,7 @@ impl Room {
     }
 
     /// Writes it down, and reserves space for that much: it is given back by whoever moves the lease.
-    pub(super) fn put_sheet(&self, sheet: &Sheet, bytes: u64) -> Result<(), Error> {
+    pub fn put_sheet(&self, sheet: &Sheet, bytes: u64) -> Result<(), Error> {
         let dir = PathBuf::from(sheet.lease.to_string());
         let made = self.at.make_dir(&dir);
         made.map_err(|e| self.trouble("make the directory", &dir, &e))?;
@@ -462,12 +536,12 @@ impl Room {
     }
 
     /// Another mover may have been first.
-    pub(super) fn give_back_reserve(&self, lease: u64) {
+    pub fn give_back_reserve(&self, lease: u64) {
         let _ = self.at.remove_file(format!("{lease}/reserve").as_ref());
     }
 
     /// All there are, of leases that the plan has.
-    pub(super) fn all_records(&self, plan: &Plan) -> Result<Vec<Record>, Error> {
+    pub fn all_records(&self, plan: &Plan) -> Result<Vec<Record>, Error> {
         let mut all = Vec::new();
         for lease in 0..plan.leases() {
             all.append(&mut self.records(lease)?);
@@ -476,7 +550,7 @@ impl Room {
     }
 
     /// A small file that appears whole and stays.
-    pub(super) fn write(&self, name: &str, text: &[u8]) -> Result<(), Error> {
+    pub fn write(&self, name: &str, text: &[u8]) -> Result<(), Error> {
         let name = Path::new(name);
         let write = || -> io::Result<()> {
             let (mut file, beside) = self.at.create_beside(name)?;
@@ -496,7 +570,7 @@ impl Room {
     }
 
     /// What [`write`](Self::write) wrote; `None` if it did not.
-    pub(super) fn read(&self, name: &str) -> Result<Option<String>, Error> {
+    pub fn read(&self, name: &str) -> Result<Option<String>, Error> {
         let name = Path::new(name);
         let text = self.at.content(name, TEXT_MAX).and_then(|text| {
             String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
@@ -509,12 +583,12 @@ impl Room {
     }
 
     /// Forgets the plan. What cannot be removed stays, and says by its name what it is.
-    pub(super) fn remove(&self) {
+    pub fn remove(&self) {
         // Who is late finds no plan, not half of one; and a run that goes on with this finds what was finished, until nothing else is left.
         let _ = self.at.remove_file(Path::new("plan"));
         for name in self.at.names().unwrap_or_default() {
             let name = Path::new(&name);
-            if name == Path::new(MARK) {
+            if name == Path::new(MARK) || name == Path::new(KEY) {
                 continue;
             }
             let _ = match self.at.look(name) {
@@ -539,7 +613,7 @@ fn gone(path: &Path) -> Error {
 }
 
 /// Something is a link, or lies behind one, where nobody has made any.
-pub(super) fn led_elsewhere(path: &Path) -> Error {
+pub fn led_elsewhere(path: &Path) -> Error {
     let text = format!(
         "{} is a link, lies behind one or is no directory any more, and is left alone: somebody else made it; plan anew",
         path.display()
@@ -548,7 +622,7 @@ pub(super) fn led_elsewhere(path: &Path) -> Error {
 }
 
 /// Makes everything durable that is below a directory, and perhaps more.
-pub(super) fn sync_all(dir: &Dir) -> Result<(), Error> {
+pub fn sync_all(dir: &Dir) -> Result<(), Error> {
     let sync = || -> io::Result<()> {
         #[cfg(target_os = "linux")]
         rustix::fs::syncfs(dir.as_fd())?;
@@ -560,7 +634,7 @@ pub(super) fn sync_all(dir: &Dir) -> Result<(), Error> {
 }
 
 /// A full disk shows before anything is moved.
-pub(super) fn reserve(file: &File, size: u64) -> io::Result<()> {
+pub fn reserve(file: &File, size: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if size > 0 {
         use rustix::fs::FallocateFlags;

@@ -1,0 +1,181 @@
+//! A plan whose file goes to another machine: what is done there is asked for.
+
+use super::finish::{check, tell as tell_of_end};
+use super::moving::{next_epoch, pace_of, was_moved};
+use super::{planning, version};
+use crate::args::{CpArgs, FinishArgs, PlanArgs};
+use crate::commands::connect::config;
+use crate::commands::course::{Run, arrival};
+use crate::commands::flight;
+use crate::ui::{self, Reporter, Signals, Start};
+use howdah::lease::{FarPlan, interrupted, push_range, version_of};
+use howdah::{CopyConfig, Error, ErrorKind, Location, Log, PathBytes, Summary};
+use howdah_lease::{Plan, Planned};
+use std::path::{Path, PathBuf};
+
+/// A source that every host of a plan sees.
+fn local(source: &Location) -> Result<PathBuf, Error> {
+    match source {
+        Location::File(path) => Ok(path.clone()),
+        other => {
+            let text = if other.is_remote() {
+                format!(
+                    "{other} is on another machine, and so is where it goes: run 'howdah plan' where one of both is a path that all hosts see"
+                )
+            } else {
+                format!("{other} is no file: nobody could tell whether it changes")
+            };
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+    }
+}
+
+/// That place with another path.
+fn with_path(place: &Location, path: PathBytes) -> Location {
+    let mut place = place.clone();
+    match &mut place {
+        Location::Remote { path: old, .. } => *old = path,
+        Location::Ssh(there) => there.path = path,
+        _ => {}
+    }
+    place
+}
+
+pub(super) fn plan(
+    args: &PlanArgs,
+    destination: &Location,
+    config: &CopyConfig,
+    signals: &Signals,
+) -> anyhow::Result<()> {
+    let path = std::path::absolute(local(&args.source)?)?;
+    let found = version_of(&path)?;
+    let Some(name) = path.file_name() else {
+        let text = format!("{} has no name", path.display());
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    };
+    let mut far = FarPlan::open(destination, config, signals.cancel())?;
+    let place = far.place(PathBytes::from(name))?;
+    let becomes = with_path(destination, place);
+    let plan = Plan::new(
+        planning::id(),
+        text_of(&Location::File(path.clone()))?,
+        text_of(&becomes)?,
+        version(&found.identity),
+        args.lease,
+    );
+    let plan = plan.map_err(|e| planning::usage(&e))?.with_mode(found.mode);
+    let planned = Planned::File(plan.clone());
+    let text = planned.encode();
+    far.make(&text)?;
+    if let Err(error) = planning::write(&planned, &args.out) {
+        // What stays is removed there when nobody has gone on with it for long.
+        let _ = far.forget(&text);
+        return Err(error.into());
+    }
+    far.close();
+    planning::tell(args, &planned, plan.version().size, None)
+}
+
+/// A place that means the same when it is read again.
+fn text_of(place: &Location) -> Result<String, Error> {
+    let text = place.to_string();
+    let again = Location::try_from(std::ffi::OsStr::new(&text));
+    if again.is_ok_and(|again| again == *place) {
+        return Ok(text);
+    }
+    let text = "a plan is text, and a name in it is none (UTF-8)";
+    Err(Error::new(ErrorKind::Usage, text))
+}
+
+/// One run of a lease.
+pub(super) fn lease(
+    args: &CpArgs,
+    (plan, planned): (&Plan, &Planned),
+    (source, destination): (&Location, &Location),
+    reporter: &Reporter,
+) -> anyhow::Result<Summary> {
+    let path = local(source)?;
+    let id = args.lease.lease.unwrap_or_default();
+    let text = planned.encode();
+    let signals = Signals::install()?;
+    let mut config = config(&args.connect, std::iter::once(destination))?;
+    arrival(&mut config, &args.arrival, reporter);
+    let from = std::slice::from_ref(source);
+    flight::check_place(&args.flight, from, destination)?;
+    let far = FarPlan::open(destination, &config, signals.cancel());
+    let far = far.map_err(in_words)?;
+    let looked = far.look(&text, Some(id)).map_err(in_words)?;
+    far.close();
+    if let Some(record) = looked.records.last() {
+        return Ok(was_moved(id, (record.epoch, record.bytes), reporter));
+    }
+    let epoch = match args.lease.epoch {
+        Some(epoch) => epoch,
+        None => next_epoch(id, looked.highest)?,
+    };
+    let no_lease = || Error::new(ErrorKind::Usage, "there is no such lease");
+    let lease = plan.lease(id).ok_or_else(no_lease)?;
+    // Who was asked about a key is not asked again.
+    known_again(&mut config)?;
+    flight::begin(&args.flight, from, destination, false, &mut config);
+    let mut start = Start::new("cp", [source], destination);
+    start.set_pace(config.policy, &args.connect.pace);
+    let run = Run {
+        config: &config,
+        signals: &signals,
+        reporter,
+        pace: &args.connect.pace,
+        pace_of,
+        trace: args.trace.as_deref(),
+    };
+    let (places, settings, cancel) = ((&*path, destination), &config, signals.cancel());
+    let done = run.copy(&start, |show| {
+        let what = (plan, text);
+        push_range(places, what, (lease, epoch), settings, cancel, show)
+    });
+    let done = done.map_err(|error| match error.downcast_ref::<Error>() {
+        Some(stopped) if stopped.kind() == ErrorKind::Cancelled => interrupted().into(),
+        _ => error,
+    });
+    flight::end(&args.flight, &config, done, reporter)
+}
+
+fn known_again(config: &mut CopyConfig) -> Result<(), Error> {
+    let path: &Path = config.known_hosts.path();
+    if !path.as_os_str().is_empty() {
+        config.known_hosts = howdah::KnownHosts::load(path)?;
+    }
+    Ok(())
+}
+
+fn in_words(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Cancelled => interrupted(),
+        _ => error,
+    }
+}
+
+pub(super) fn finish(
+    args: &FinishArgs,
+    plan: &Plan,
+    destination: &Location,
+    signals: &Signals,
+) -> anyhow::Result<()> {
+    let mut config = config(&args.connect, std::iter::once(destination))?;
+    config.warn = Log::new(|line| ui::say_marked("warning", line));
+    config.heard = Log::new(ui::say);
+    let text = Planned::File(plan.clone()).encode();
+    let far = FarPlan::open(destination, &config, signals.cancel())?;
+    if args.check {
+        let looked = far.look(&text, None)?;
+        far.close();
+        return check(args, plan, &looked.records, looked.has_plan);
+    }
+    let blake3 = far.finish(&text)?;
+    if !args.keep {
+        // It has its name: what stays beside it goes some day.
+        let _ = far.forget(&text);
+    }
+    far.close();
+    tell_of_end(args, plan, &blake3)
+}

@@ -1,0 +1,504 @@
+//! Plans whose file comes to this machine: what is asked about them in a session of single files, and the leases that are put.
+//! docs/protocol.md section 16.8 specifies it.
+
+use super::receiving::Place;
+use crate::access::Rights;
+use crate::lease::room::{Room, Spot};
+use crate::lease::{self, Ended, Landing};
+use crate::session::from_store;
+use crate::{Error, ErrorKind, PathBytes};
+use howdah_core::RangeSet;
+use howdah_lease::{Lease, Plan, Planned, Record};
+use howdah_session::message::Message;
+use howdah_session::plans::{LeasePut, PlanAnswer, PlanRecord, PlanRequest};
+use howdah_session::resume::WireRanges;
+use howdah_store::{Metadata, RangeFile, RoomWait, Sink, SinkOptions, SourceIdentity, Wake};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The longest text of a plan of one file, in bytes: two paths and some numbers.
+const PLAN_MAX: usize = 24 << 10;
+/// Records in one part of an answer.
+const RECORDS: usize = 256;
+
+/// As it is told.
+fn told(record: &Record) -> PlanRecord {
+    PlanRecord {
+        lease: record.lease,
+        epoch: record.epoch,
+        bytes: record.bytes,
+        seconds: record.seconds,
+    }
+}
+
+/// The plan of one file, as a peer tells it.
+pub(crate) fn plan_of(text: &str) -> Result<(Planned, Plan), Error> {
+    let usage = |text: String| Error::new(ErrorKind::Usage, text);
+    if text.len() > PLAN_MAX {
+        return Err(usage(format!(
+            "a plan of one file has {PLAN_MAX} bytes at the most"
+        )));
+    }
+    let planned = Planned::decode(text).map_err(|e| usage(e.to_string()))?;
+    match &planned {
+        Planned::File(plan) => {
+            let plan = plan.clone();
+            Ok((planned, plan))
+        }
+        Planned::Tree(_) => Err(usage(
+            "directories are not planned to a server: only what is on one can be, or copy them with 'howdah cp -r'".into(),
+        )),
+    }
+}
+
+/// One that a client puts.
+#[derive(Debug)]
+pub(crate) struct Put {
+    planned: Planned,
+    plan: Plan,
+    lease: Lease,
+    epoch: u64,
+    /// Of the client, if it has one that counts.
+    key: String,
+    come: Mutex<Option<Come>>,
+}
+
+/// What comes.
+#[derive(Debug)]
+struct Come {
+    room: Room,
+    landing: Landing,
+    since: Instant,
+}
+
+impl Put {
+    /// What that client asks for, if there is such a lease.
+    pub(crate) fn new(asked: &LeasePut, key: &str) -> Result<Self, Error> {
+        let (planned, plan) = plan_of(&asked.plan)?;
+        let source = SourceIdentity::from(asked.source);
+        if let Some(difference) = lease::identity(&plan.version()).difference(&source) {
+            return Err(lease::source_changed(&difference));
+        }
+        let Some(lease) = plan.lease(asked.lease) else {
+            let (no, last) = (asked.lease, plan.leases() - 1);
+            let text = format!("the plan has no lease {no}: they are 0 to {last}");
+            return Err(Error::new(ErrorKind::Usage, text));
+        };
+        if asked.epoch == 0 {
+            return Err(Error::new(ErrorKind::Usage, "epochs are counted from 1"));
+        }
+        Ok(Self {
+            planned,
+            plan,
+            lease,
+            epoch: asked.epoch,
+            key: key.to_owned(),
+            come: Mutex::default(),
+        })
+    }
+
+    /// Bytes that come.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lease.range.len()
+    }
+
+    /// Begins the run, and opens where its bytes come.
+    pub(crate) fn open(
+        &self,
+        rights: &Rights,
+        (path, object): (&PathBytes, u64),
+        (holes, wait): (Option<RangeSet>, &RoomWait),
+        wake: Wake,
+    ) -> Result<(Place, Message), Error> {
+        let spot = rights.spot(path.as_path())?;
+        let room = Room::open_at(spot, &self.planned, rights.key_of(&self.key))?;
+        // Before anything is written: the one that is behind leaves no claim, either.
+        let highest = room.highest(self.lease.id)?;
+        if highest > self.epoch {
+            return Err(lease::stopped(&howdah_lease::Stopped::Fenced {
+                lease: self.lease.id,
+                epoch: self.epoch,
+                by: highest,
+            }));
+        }
+        let name = room.work_in().to_owned();
+        let mut landing = Landing::new(self.plan.clone(), self.lease, self.epoch, name, false);
+        let file = landing.begin(&room)?;
+        let of = lease::identity(&self.plan.version());
+        let shown = landing.path(&room);
+        let target = RangeFile::new(file, &shown, of, landing.range());
+        let target = Arc::new(target.map_err(|e| from_store(&e))?);
+        let options = SinkOptions {
+            holes,
+            room: wait.clone(),
+            ..SinkOptions::default()
+        };
+        let sink = Sink::range(target, &options, wake).map_err(|e| from_store(&e))?;
+        let ready = Message::Ready {
+            object,
+            held: WireRanges::from(&sink.held()),
+            values: true,
+            changed: None,
+        };
+        *self.come.lock().unwrap_or_else(PoisonError::into_inner) = Some(Come {
+            room,
+            landing,
+            since: Instant::now(),
+        });
+        Ok((Place::Store(sink), ready))
+    }
+
+    /// All of it has come and was compared: it goes to its place, with a record. This waits for the disk.
+    pub(crate) fn land(&self) -> Result<(), Error> {
+        let come = self
+            .come
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(mut come) = come else {
+            return Err(Error::new(ErrorKind::Io, "nothing of the lease has come"));
+        };
+        let seconds = come.since.elapsed().as_secs_f64();
+        come.landing.land(&come.room, seconds, &|| false)
+    }
+}
+
+impl Rights {
+    /// Whose the rooms of a session are: those who come through ssh are users of this machine, and have no keys.
+    pub(crate) fn key_of<'k>(&self, key: &'k str) -> Option<&'k str> {
+        (!self.is_of_user()).then_some(key)
+    }
+
+    /// Where a file that is planned is to lie.
+    pub(crate) fn spot(&self, path: &Path) -> Result<Spot, Error> {
+        self.check_no_one_copy()?;
+        let (root, at) = self.target(path)?;
+        if howdah_store::is_directory(&at) || at.as_os_str().is_empty() {
+            let text = format!("{} names no file", path.display());
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        let (dir, target) = root.above_of(&at).map_err(|e| match e {
+            howdah_store::StoreError::NotFound { path } => lease::no_directory(&path),
+            other => from_store(&other),
+        })?;
+        let parent = at.parent().map(Path::to_path_buf).unwrap_or_default();
+        let shown = if self.is_of_user() {
+            root.path().join(parent)
+        } else {
+            parent
+        };
+        let above = lease::beneath::Dir::of(dir, shown);
+        Ok(Spot { above, target })
+    }
+
+    /// What that file becomes.
+    pub(crate) fn planned_place(
+        &self,
+        path: &PathBytes,
+        name: &PathBytes,
+    ) -> Result<PathBytes, Error> {
+        self.check_no_one_copy()?;
+        let (root, at) = self.target(path.as_path())?;
+        let is_named_directory = howdah_store::is_directory(&at) || at.as_os_str().is_empty();
+        // For a user, one that exists was opened itself.
+        let bare: PathBuf = at.components().collect();
+        let is_directory = bare.as_os_str().is_empty()
+            || root
+                .look(&bare)
+                .is_ok_and(|found| found.kind == howdah_store::FoundKind::Directory);
+        if is_named_directory && !is_directory {
+            return Err(lease::no_directory(path.as_path()));
+        }
+        if !is_directory {
+            return Ok(path.clone());
+        }
+        let name = name.as_path();
+        let last = name.file_name().filter(|last| *last == name.as_os_str());
+        let Some(last) = last else {
+            let text = format!("{} is no name that a file can get", name.display());
+            return Err(Error::new(ErrorKind::Usage, text));
+        };
+        Ok(path.as_path().join(last).as_os_str().into())
+    }
+}
+
+/// Answers what is asked about a plan; `tell` says a part of the answer. `None`: it is done.
+pub(crate) fn answer<E: From<Error>>(
+    (rights, key): (&Rights, &str),
+    request: &PlanRequest,
+    is_stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(PlanAnswer) -> Result<(), E>,
+) -> Result<Option<PlanAnswer>, E> {
+    let key = rights.key_of(key);
+    match request {
+        PlanRequest::Place { path, name } => {
+            let place = rights.planned_place(path, name)?;
+            Ok(Some(PlanAnswer::Place(place)))
+        }
+        PlanRequest::Make { path, plan } => {
+            make(rights, key, path, plan)?;
+            Ok(None)
+        }
+        PlanRequest::Look { path, plan, lease } => {
+            let (planned, plan) = plan_of(plan)?;
+            let spot = rights.spot(path.as_path())?;
+            let room = Room::open_at_to_finish(spot, &planned, key)?;
+            let mut highest = 0;
+            let leases = match lease {
+                Some(lease) => {
+                    highest = if room.is_there() {
+                        room.highest(*lease)?
+                    } else {
+                        0
+                    };
+                    *lease..lease.saturating_add(1).min(plan.leases())
+                }
+                None => 0..plan.leases(),
+            };
+            let mut records = Vec::new();
+            for lease in leases {
+                let of_lease = room.records(lease)?;
+                records.extend(of_lease.iter().map(told));
+                if records.len() >= RECORDS {
+                    tell(PlanAnswer::Records(std::mem::take(&mut records)))?;
+                }
+            }
+            let has_plan = room.has_plan();
+            Ok(Some(PlanAnswer::Looked {
+                records,
+                highest,
+                has_plan,
+            }))
+        }
+        PlanRequest::Finish { path, plan } => {
+            let (planned, plan) = plan_of(plan)?;
+            let spot = rights.spot(path.as_path())?;
+            let room = Room::open_at_to_finish(spot, &planned, key)?;
+            let mode = plan.mode().filter(|_| rights.sets() >= Metadata::Modes);
+            let how = (mode, rights.is_adding_only());
+            let finished = match lease::finish(&plan, &room, how, is_stopped)? {
+                Ended::Finished(blake3) => PlanAnswer::Finished(blake3),
+                Ended::Missing(count, first) => PlanAnswer::Missing(count, first),
+            };
+            Ok(Some(finished))
+        }
+        PlanRequest::Forget { path, plan } => {
+            let (planned, _) = plan_of(plan)?;
+            let spot = rights.spot(path.as_path())?;
+            Room::open_at_to_finish(spot, &planned, key)?.remove();
+            Ok(None)
+        }
+        _ => {
+            let text = "the client asks of a plan what is not known here";
+            Err(Error::new(ErrorKind::Protocol, text).into())
+        }
+    }
+}
+
+fn make(rights: &Rights, key: Option<&str>, path: &PathBytes, plan: &str) -> Result<(), Error> {
+    let (_, plan) = plan_of(plan)?;
+    let spot = rights.spot(path.as_path())?;
+    if rights.is_adding_only() && spot.above.has(&spot.target) {
+        let path = path.as_path().to_path_buf();
+        return Err(from_store(&howdah_store::StoreError::MayOnlyAdd { path }));
+    }
+    let stored = |e| from_store(&e);
+    let size = plan.version().size;
+    rights.quota.take_file(path.as_path()).map_err(stored)?;
+    rights
+        .quota
+        .take_bytes(path.as_path(), size)
+        .map_err(stored)?;
+    Room::create_at(spot, &plan, key).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_lease::Version;
+    use howdah_store::Root;
+    use std::fs;
+
+    const MIB: u64 = 1 << 20;
+
+    fn version(size: u64) -> Version {
+        Version {
+            size,
+            mtime: (1, 2),
+            ctime: (3, 4),
+            inode: 5,
+        }
+    }
+
+    fn text(id: &str, size: u64) -> String {
+        let (source, becomes) = ("/s".to_owned(), "howdah://h/x".to_owned());
+        let plan = Plan::new(id.to_owned(), source, becomes, version(size), MIB);
+        Planned::File(plan.expect("a plan")).encode()
+    }
+
+    fn asked(plan: String, lease: u64, epoch: u64) -> LeasePut {
+        LeasePut {
+            object: 0,
+            path: "x".into(),
+            plan,
+            lease,
+            epoch,
+            source: lease::identity(&version(3 * MIB)),
+        }
+    }
+
+    fn rights(dir: &Path) -> Rights {
+        let dir = dir.to_owned();
+        Rights::below(move || Ok(Arc::new(Root::open(dir).expect("a root"))))
+    }
+
+    fn ask(rights: &Rights, key: &str, request: &PlanRequest) -> Result<Option<PlanAnswer>, Error> {
+        answer((rights, key), request, &|| false, &mut |_| Ok(()))
+    }
+
+    fn put(rights: &Rights, key: &str, asked: &LeasePut) -> Result<Put, Error> {
+        let put = Put::new(asked, key)?;
+        let wait = RoomWait::default();
+        let wake: Wake = Arc::new(|| ());
+        put.open(rights, (&asked.path, 0), (None, &wait), wake)
+            .map(|_| put)
+    }
+
+    /// What no client of ours says.
+    #[test]
+    fn h17_senseless_leases_are_refused() {
+        let fails = |asked: LeasePut, kind: ErrorKind, part: &str| {
+            let error = Put::new(&asked, "anna").expect_err("refused");
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        let plan = || text("a", 3 * MIB);
+        assert!(Put::new(&asked(plan(), 2, u64::MAX), "anna").is_ok());
+        fails(asked(plan(), 3, 1), ErrorKind::Usage, "0 to 2");
+        fails(asked(plan(), u64::MAX, 1), ErrorKind::Usage, "0 to 2");
+        fails(asked(plan(), 0, 0), ErrorKind::Usage, "from 1");
+        fails(asked("{}".into(), 0, 1), ErrorKind::Usage, "no plan");
+        fails(
+            asked("x".repeat(PLAN_MAX + 1), 0, 1),
+            ErrorKind::Usage,
+            "bytes",
+        );
+        fails(
+            asked(text("a", 4 * MIB), 3, 1),
+            ErrorKind::SourceChanged,
+            "plan anew",
+        );
+        let odd = plan().replace(&format!("{MIB}"), &format!("{}", MIB - 1));
+        fails(asked(odd, 0, 1), ErrorKind::Usage, "power of two");
+        let out = plan().replace("\"a\"", "\"../a\"");
+        fails(asked(out, 0, 1), ErrorKind::Usage, "letters");
+    }
+
+    #[test]
+    fn h17_a_lease_goes_into_the_room_of_its_plan_and_key_alone() {
+        let dir = tempfile::tempdir().expect("a place");
+        let rights = rights(dir.path());
+        let make = |id: &str| PlanRequest::Make {
+            path: "x".into(),
+            plan: text(id, 3 * MIB),
+        };
+        let nothing = put(&rights, "anna", &asked(text("a", 3 * MIB), 0, 1));
+        assert_eq!(nothing.expect_err("no room").kind(), ErrorKind::NotFound);
+        ask(&rights, "anna", &make("a")).expect("made");
+        // Not twice.
+        assert!(ask(&rights, "anna", &make("a")).is_err());
+        // Of another key; nothing is claimed then.
+        let other = put(&rights, "ben", &asked(text("a", 3 * MIB), 0, 9));
+        assert_eq!(other.expect_err("refused").kind(), ErrorKind::Refused);
+        // Of another size than the room's plan, in the same room.
+        let mut mixed = asked(text("a", 5 * MIB), 4, 1);
+        mixed.source = lease::identity(&version(5 * MIB));
+        let mixed = put(&rights, "anna", &mixed).expect_err("mixed");
+        assert!(mixed.to_string().contains("another plan"), "{mixed}");
+        // The last epoch fences all others, and they are told at once.
+        let last = put(&rights, "anna", &asked(text("a", 3 * MIB), 0, u64::MAX));
+        drop(last.expect("it begins"));
+        let late = put(&rights, "anna", &asked(text("a", 3 * MIB), 0, u64::MAX - 1));
+        let late = late.expect_err("fenced");
+        assert_eq!(late.kind(), ErrorKind::Refused);
+        assert!(late.to_string().contains("run in epoch"), "{late}");
+        // Nothing that has not come lands.
+        let landed = Put::new(&asked(text("a", 3 * MIB), 1, 1), "anna").expect("asked");
+        assert!(landed.land().is_err());
+        let look = |lease| PlanRequest::Look {
+            path: "x".into(),
+            plan: text("a", 3 * MIB),
+            lease,
+        };
+        for (lease, expected) in [(Some(0), u64::MAX), (Some(u64::MAX), 0), (None, 0)] {
+            let told = ask(&rights, "anna", &look(lease)).expect("told");
+            let Some(PlanAnswer::Looked {
+                records, highest, ..
+            }) = told
+            else {
+                panic!("another answer");
+            };
+            assert!(records.is_empty());
+            assert_eq!(highest, expected);
+        }
+        let finish = PlanRequest::Finish {
+            path: "x".into(),
+            plan: text("a", 3 * MIB),
+        };
+        let told = ask(&rights, "anna", &finish).expect("told");
+        assert_eq!(told, Some(PlanAnswer::Missing(3, 0)));
+        for key in ["ben", ""] {
+            assert!(ask(&rights, key, &finish).is_err());
+            assert!(ask(&rights, key, &look(None)).is_err());
+        }
+        // Who has a room there by other means than the server's is not served from it.
+        let planted = dir.path().join(".y.b.howdah-plan");
+        fs::create_dir(&planted).expect("made");
+        fs::write(planted.join("plan"), text("b", 3 * MIB)).expect("written");
+        fs::write(planted.join("part"), "").expect("written");
+        let mut to_planted = asked(text("b", 3 * MIB), 0, 1);
+        to_planted.path = "y".into();
+        assert!(put(&rights, "anna", &to_planted).is_err());
+    }
+
+    #[test]
+    fn h17_names_pass_the_gate_of_every_name() {
+        let dir = tempfile::tempdir().expect("a place");
+        fs::create_dir(dir.path().join("d")).expect("made");
+        std::os::unix::fs::symlink("d", dir.path().join("l")).expect("linked");
+        let rights = rights(dir.path());
+        for path in [
+            "",
+            ".",
+            "..",
+            "/",
+            "/x",
+            "../x",
+            "d/../../x",
+            "d/./x",
+            "l/x",
+            "none/x",
+            "x/",
+            ".x.0123456789abcdef.howdah-part",
+            ".x.a.howdah-plan",
+            ".x.a.howdah-plan/part",
+            "x\0y",
+        ] {
+            let request = PlanRequest::Make {
+                path: path.into(),
+                plan: text("a", 3 * MIB),
+            };
+            assert!(ask(&rights, "anna", &request).is_err(), "{path:?}");
+        }
+        let left = fs::read_dir(dir.path()).expect("listed").count();
+        assert_eq!(left, 2);
+        for name in ["", "a/b", "..", "/", "a/"] {
+            let request = PlanRequest::Place {
+                path: "d".into(),
+                name: name.into(),
+            };
+            assert!(ask(&rights, "anna", &request).is_err(), "{name:?}");
+        }
+    }
+}
