@@ -10,6 +10,7 @@ mod landing;
 mod local;
 pub mod room;
 
+pub use crate::session::plans::told;
 pub use far::{FarPlan, Looked, push_range};
 pub use finishing::{Ended, finish, not_finished};
 pub use howdah_session::plans::{PlanAnswer, PlanRecord, PlanRequest};

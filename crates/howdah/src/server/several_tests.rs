@@ -6,13 +6,14 @@ use crate::access::Rights;
 use crate::keys::KeyOptions;
 use crate::session::dialogue;
 use crate::session::sending::Sending;
+use howdah_core::Time;
 use howdah_net::{Application, Attended, ConnKey, Placement, bind};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_session::message::Message;
 use howdah_session::questions::Question;
 use howdah_store::{Memory, Source, SourceSpec, TreeOptions, Wake};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::path::Path;
 

@@ -22,8 +22,8 @@ const PLAN_MAX: usize = 24 << 10;
 /// Records in one part of an answer.
 const RECORDS: usize = 256;
 
-/// As it is told.
-fn told(record: &Record) -> PlanRecord {
+/// A record as it is told.
+pub fn told(record: &Record) -> PlanRecord {
     PlanRecord {
         lease: record.lease,
         epoch: record.epoch,

@@ -4,7 +4,7 @@ use super::room::Room;
 use super::{far_destination, numbers, pushing, read_plan, tree_finish};
 use crate::args::FinishArgs;
 use crate::ui::{self, Signals};
-use howdah::lease::{Ended, PlanRecord, not_finished};
+use howdah::lease::{Ended, PlanRecord, not_finished, told};
 use howdah::{Cancel, Error, ErrorKind};
 use howdah_lease::{NotFinished, Plan, Planned};
 use serde_json::json;
@@ -27,7 +27,7 @@ pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
     only_of_trees(args)?;
     if args.check {
         let records = room.all_records(&plan)?;
-        let records: Vec<_> = records.iter().map(PlanRecord::from).collect();
+        let records: Vec<_> = records.iter().map(told).collect();
         return check(args, &plan, &records, room.has_plan());
     }
     let how = (plan.mode(), false);
