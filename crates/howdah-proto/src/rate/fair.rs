@@ -17,6 +17,7 @@ use super::company::{Company, Overflows};
 use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
+use super::noise::Noise;
 use super::overflow::Overflow;
 use super::room::Room;
 use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
@@ -76,10 +77,6 @@ const K_YOUNG: f64 = 1.2;
 const STEER_MAX_YOUNG: f64 = 1.15;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
-const PROBE_MAX: f64 = 1.0;
-/// Where delays vary, a probe is so many times what they may change a sample by, up to this.
-const PROBE_NOISE: f64 = 2.0;
-const PROBE_NOISY_MAX: f64 = 0.25;
 /// Growth per RTT on the way back to a rate that the receiving host lost and the path did not.
 const PROBE_BACK: f64 = 1.0;
 /// Share of that rate that is gone back to; also what is left of the memory after each relapse.
@@ -101,6 +98,8 @@ const STALE: Span = Span::from_millis(500);
 const LOSS_BLOCK_PACKETS: u64 = 4_000;
 /// The queue of now is the shortest of so long.
 pub(super) const RECENT: Span = Span::from_millis(30);
+/// On a path this long a report or two come in that time, so that the shortest is no better than any.
+const SPARSE: Span = Span::from_millis(100);
 /// The delay base looks back that far; a drain episode within each window keeps it honest.
 const BASE_WINDOW: Span = Span::from_secs(12);
 /// The delay base is doubted after so long, if the rate has fallen to this share meanwhile.
@@ -376,7 +375,9 @@ impl Fair {
         self.delays.recent_owd.push(feedback.now, owd);
         let base = self.delays.base_owd.min().unwrap_or(owd);
         let recent = self.delays.recent_owd.min().unwrap_or(owd);
-        if self.phase != Phase::Startup {
+        if self.delays.base_rtt < SPARSE {
+            self.delays.noise = Noise::default();
+        } else if self.phase != Phase::Startup {
             // (Its bursts are no line.)
             self.delays.noise.on_delay(owd);
         }
@@ -668,7 +669,9 @@ impl Fair {
             self.probing.next_step = now + feedback.smoothed_rtt;
             self.probing.base = sample.delivery_rate;
         } else {
-            self.probe_up(feedback, sample);
+            let noise = self.delays.noise.allowance();
+            self.probing
+                .step(feedback.now, feedback.smoothed_rtt, sample, noise);
             steer = steer.max(1.0 + self.probing.share);
         }
         self.rate = self.capacity.mul_f64(steer).max(RATE_MIN);
@@ -746,26 +749,6 @@ impl Fair {
     }
 
     /// No queue in sight: each RTT that the delivery follows, grow by twice as much.
-    fn probe_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
-        if feedback.now < self.probing.next_step {
-            return;
-        }
-        let wanted = self.probing.base.as_f64() * (1.0 + self.probing.share / 2.0);
-        if sample.delivery_rate.as_f64() >= wanted {
-            self.probing.share = (self.probing.share * 2.0).min(PROBE_MAX);
-        } else {
-            self.probing.share = PROBE_FIRST;
-        }
-        // Less would not be told from what varies.
-        let varies = self.delays.noise.allowance().as_secs_f64() / sample.span.as_secs_f64();
-        let told = (varies * PROBE_NOISE).min(PROBE_NOISY_MAX);
-        self.probing.share = self.probing.share.max(told);
-        self.probing.base = sample.delivery_rate;
-        // What is sent from now on fills a sample after a round trip and the sample's own length.
-        let step = feedback.smoothed_rtt + sample.span.max(Span::from_millis(20));
-        self.probing.next_step = feedback.now + step;
-    }
-
     fn drain(&mut self, feedback: &Feedback<'_>) {
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
         let seen = Seen {

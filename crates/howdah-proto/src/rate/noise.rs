@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// Reports that are looked at; before there are so many nothing is said.
 const KEEP: usize = 33;
-/// What hosts and queues of packets do all the time.
+/// What hosts do all the time.
 const QUIET: Span = Span::from_micros(200);
 /// The shortest delays of two stretches of time are up to so many of these distances apart.
 const ALLOWED: f64 = 12.0;

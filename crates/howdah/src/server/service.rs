@@ -316,21 +316,6 @@ impl Service {
         Ok(())
     }
 
-    /// Before a request is answered: how long its client would wait for space, whether a file may grow.
-    fn note_more(&mut self, key: ConnKey, message: &Message, bytes: &[u8]) {
-        let session = self.sessions.get_mut(&key);
-        let Some(session) = session.filter(|session| !session.is_busy()) else {
-            return;
-        };
-        match message {
-            Message::Put { .. } | Message::PutLease(_) | Message::TreePut { .. } => {
-                session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker, key));
-            }
-            Message::Get { .. } => session.growing = Message::more(bytes).unwrap_or(false),
-            _ => {}
-        }
-    }
-
     pub(super) fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
         self.name_files(key);
         let session = self.sessions.get_mut(&key);

@@ -1,11 +1,17 @@
 //! What the controller knows, by what it is about.
 
 use super::{BASE_WINDOW, LOSS_FLOOR_WINDOW, PROBE_FIRST, RECENT, TARGET_MAX};
+use crate::rate::history::Sample;
 use crate::rate::noise::Noise;
 use crate::rate::overflow::LossByDelay;
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
+
+const PROBE_MAX: f64 = 1.0;
+/// Where delays vary, a probe is so many times what they may change a sample by, up to this.
+const PROBE_NOISE: f64 = 2.0;
+const PROBE_NOISY_MAX: f64 = 0.25;
 
 /// Delays, and the queue that they show.
 #[derive(Debug)]
@@ -88,6 +94,27 @@ impl Probing {
             base: Rate::ZERO,
             next_step: Time::ZERO,
         }
+    }
+
+    /// Asks for more if what was asked for last arrived.
+    pub(super) fn step(&mut self, now: Time, smoothed_rtt: Span, sample: &Sample, noise: Span) {
+        if now < self.next_step {
+            return;
+        }
+        let wanted = self.base.as_f64() * (1.0 + self.share / 2.0);
+        if sample.delivery_rate.as_f64() >= wanted {
+            self.share = (self.share * 2.0).min(PROBE_MAX);
+        } else {
+            self.share = PROBE_FIRST;
+        }
+        // Less would not be told from what varies.
+        let varies = noise.as_secs_f64() / sample.span.as_secs_f64();
+        let told = (varies * PROBE_NOISE).min(PROBE_NOISY_MAX);
+        self.share = self.share.max(told);
+        self.base = sample.delivery_rate;
+        // What is sent from now on fills a sample after a round trip and the sample's own length.
+        let step = smoothed_rtt + sample.span.max(Span::from_millis(20));
+        self.next_step = now + step;
     }
 }
 

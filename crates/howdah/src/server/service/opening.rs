@@ -16,7 +16,7 @@ use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
 use howdah_session::transfer;
-use howdah_store::{Metadata, Source, SourceSpec, Wake};
+use howdah_store::{Metadata, RoomWait, Source, SourceSpec, Wake};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,6 +136,21 @@ impl Session {
 }
 
 impl Service {
+    /// Before a request is answered: how long its client would wait for space, whether a file may grow.
+    pub(super) fn note_more(&mut self, key: ConnKey, message: &Message, bytes: &[u8]) {
+        let session = self.sessions.get_mut(&key);
+        let Some(session) = session.filter(|session| !session.is_busy()) else {
+            return;
+        };
+        match message {
+            Message::Put { .. } | Message::PutLease(_) | Message::TreePut { .. } => {
+                session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker, key));
+            }
+            Message::Get { .. } => session.growing = Message::more(bytes).unwrap_or(false),
+            _ => {}
+        }
+    }
+
     /// How long the loop may wait for something now.
     pub(super) fn moment(&mut self, now: Time) -> Duration {
         if self.moments.take(now) {
