@@ -6,6 +6,7 @@ use crate::sheet::Sheet;
 use crate::stats;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// Axes that every cell has besides its scenario's.
 const OWN_AXES: [&str; 3] = ["experiment", "subject", "testbed"];
@@ -201,10 +202,14 @@ pub fn places(cells: &[CellResult]) -> BTreeSet<Place> {
             place
         })
     };
-    cells.iter().filter(ran).flat_map(figures).collect()
+    cells
+        .iter()
+        .filter(|cell| ran(cell))
+        .flat_map(figures)
+        .collect()
 }
 
-fn ran(cell: &&CellResult) -> bool {
+fn ran(cell: &CellResult) -> bool {
     cell.error.is_none() && cell.skipped.is_none()
 }
 
@@ -289,7 +294,7 @@ impl Pivot {
     ) -> Result<Vec<(Place, f64)>, PivotError> {
         let mut values = Vec::new();
         let mut known = BTreeSet::new();
-        for cell in cells.iter().filter(ran) {
+        for cell in cells.iter().filter(|cell| ran(cell)) {
             let mut place = own_place(cell);
             for Figure {
                 subject,
@@ -324,12 +329,13 @@ impl Pivot {
             .iter()
             .flat_map(|(place, _)| place.keys().map(String::as_str))
             .collect();
-        let check = |axis: &String| match all.contains(axis.as_str()) {
-            true => Ok(axis.clone()),
-            false => Err(PivotError::Axis {
-                axis: axis.clone(),
-                known: list(all.iter().copied()),
-            }),
+        let check = |axis: &String| {
+            if all.contains(axis.as_str()) {
+                return Ok(axis.clone());
+            }
+            let known = list(all.iter().copied());
+            let axis = axis.clone();
+            Err(PivotError::Axis { axis, known })
         };
         let varying: Vec<&str> = all
             .iter()
@@ -351,18 +357,16 @@ impl Pivot {
                 known: list(labels(values, "subject").iter().map(String::as_str)),
             });
         }
-        let columns = match &self.columns {
-            Some(axis) => check(axis)?,
-            None => {
-                let others = varying.iter().copied().filter(|axis| *axis != rows);
-                match others.collect::<Vec<_>>()[..] {
-                    [] => "experiment".to_owned(),
-                    [one] => one.to_owned(),
-                    ref several => {
-                        let known = list(several.iter().copied());
-                        return Err(PivotError::Columns { known });
-                    }
-                }
+        if let Some(axis) = &self.columns {
+            return Ok((rows, check(axis)?));
+        }
+        let others = varying.iter().copied().filter(|axis| *axis != rows);
+        let columns = match others.collect::<Vec<_>>()[..] {
+            [] => "experiment".to_owned(),
+            [one] => one.to_owned(),
+            ref several => {
+                let known = list(several.iter().copied());
+                return Err(PivotError::Columns { known });
             }
         };
         Ok((rows, columns))
@@ -386,13 +390,13 @@ impl Pivot {
             caption = format!("{experiment}, {caption}");
         }
         if let Some(label) = &self.relative_to {
-            caption.push_str(&format!(", as a multiple of {label}"));
+            let _ = write!(caption, ", as a multiple of {label}");
         } else if !unit.is_empty() {
-            caption.push_str(&format!(", {unit}"));
+            let _ = write!(caption, ", {unit}");
         }
         if most > 1 {
             let word = self.meeting.word();
-            caption.push_str(&format!(" ({word} of up to {most} cells each)"));
+            let _ = write!(caption, " ({word} of up to {most} cells each)");
         }
         caption + "."
     }

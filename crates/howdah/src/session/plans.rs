@@ -12,7 +12,7 @@ use howdah_lease::{Lease, Plan, Planned, Record};
 use howdah_session::message::Message;
 use howdah_session::plans::{LeasePut, PlanAnswer, PlanRecord, PlanRequest};
 use howdah_session::resume::WireRanges;
-use howdah_store::{Metadata, RangeFile, RoomWait, Sink, SinkOptions, SourceIdentity, Wake};
+use howdah_store::{Metadata, RangeFile, RoomWait, Sink, SinkOptions, Wake};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -76,7 +76,7 @@ impl Put {
     /// What that client asks for, if there is such a lease.
     pub(crate) fn new(asked: &LeasePut, key: &str) -> Result<Self, Error> {
         let (planned, plan) = plan_of(&asked.plan)?;
-        let source = SourceIdentity::from(asked.source);
+        let source = asked.source;
         if let Some(difference) = lease::identity(&plan.version()).difference(&source) {
             return Err(lease::source_changed(&difference));
         }

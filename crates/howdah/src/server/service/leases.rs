@@ -14,7 +14,6 @@ use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
 use howdah_session::plans::LeasePut;
-use howdah_store::SourceIdentity;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ impl Service {
         session.deed = Deed::new("put a lease of", std::slice::from_ref(&asked.path));
         may_act(self.audit.as_deref())?;
         let lease = plans::Put::new(&asked, &session.key)?;
-        let source = SourceIdentity::from(asked.source);
+        let source = asked.source;
         let holes = session.holes.take(asked.object, Some(source.size))?;
         let taken = session.rights.quota.take_file(asked.path.as_path());
         taken.map_err(|e| from_store(&e))?;
