@@ -204,61 +204,6 @@ mod tests {
         Connection::new(Time::ZERO, Role::Client, config, id, remote, 1).expect("TLS begins")
     }
 
-    fn serving(dir: &std::path::Path, places: &Places) -> Serving {
-        let rights = Rights::of_user(dir.to_owned());
-        let wake: Wake = Arc::new(|| ());
-        let account = (places.clone(), "anna".to_owned());
-        let rights = (rights, Witness::default());
-        let serving = Serving::start(&mut connection(), rights, account, &wake, |_, _| ());
-        serving.expect("it starts")
-    }
-
-    fn read(path: &str, bytes: u64) -> Vec<(u64, FilesRequest)> {
-        let request = FilesRequest::Read {
-            path: path.into(),
-            version: None,
-            ranges: vec![(0, bytes)],
-        };
-        vec![(0, request)]
-    }
-
-    /// What is answered and not confirmed is on the account of its key, as what is under way is: many sessions hold no more than a key may.
-    #[test]
-    fn h11_answers_that_nobody_takes_are_on_the_account_of_their_key() {
-        let dir = tempfile::tempdir().expect("a place");
-        let file = std::fs::File::create(dir.path().join("big")).expect("a file");
-        file.set_len(64 << 20).expect("holes");
-        let places = Places::new(Bounds { all: 12, of_key: 3 });
-        let mut first = serving(dir.path(), &places);
-        // One thread answers all of it, which is more than its place stands for.
-        first.ask(read("big", 14 << 20)).expect("it may be asked");
-        while first.is_at_work() {
-            std::thread::yield_now();
-        }
-        assert!(first.written() >= 14 << 20, "{}", first.written());
-        first.shared.on_acked(0);
-        assert!(places.take("anna", 2).is_err());
-        let mut second = serving(dir.path(), &places);
-        second.ask(read("big", 64 << 20)).expect("it may be asked");
-        assert_eq!(second.lacks(), None);
-        // It has one place, and another session none.
-        let mut third = serving(dir.path(), &places);
-        third.ask(read("big", 1)).expect("it may be asked");
-        assert!(third.lacks().is_some());
-        // What is confirmed makes room.
-        first.shared.on_acked(first.written());
-        third.hire();
-        assert_eq!(third.lacks(), None);
-        while third.is_at_work() {
-            std::thread::yield_now();
-        }
-        assert!(second.written() <= 24 << 20, "{}", second.written());
-        drop((first, second, third));
-        while places.are_taken_beside(None) {
-            std::thread::yield_now();
-        }
-    }
-
     /// A client of ours keeps to the bounds; another one is held to them, however slow the disk or the path.
     #[test]
     fn a71_more_than_may_be_open_is_refused() {
