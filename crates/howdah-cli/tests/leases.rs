@@ -7,11 +7,13 @@ mod support;
 use rustix::process::Signal;
 use std::fs;
 use std::io::Write as _;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::place::{SmallDisk, content, hash_of};
-use support::process::{Done, Input, Process, Server};
+use support::plans::{Planned, rooms_in};
+use support::process::{Done, Input, Server};
 use support::relay::{Fate, Relay, Way};
 use support::sshd::Sshd;
 use support::{Host, Site};
@@ -29,8 +31,7 @@ const CHANGED: i32 = 13;
 
 /// A plan of leases of 1 MiB, and what is to come of it.
 struct Plan<'a> {
-    site: &'a Site,
-    file: String,
+    planned: Planned<'a>,
     target: String,
 }
 
@@ -40,15 +41,9 @@ impl<'a> Plan<'a> {
     }
 
     fn with(site: &'a Site, options: &[&str], source: &str, target: &str) -> (Self, Done) {
-        let file = site.file(&format!(
-            "{}.plan",
-            Path::new(target).file_name().unwrap().display()
-        ));
-        let args = ["plan", "--accept-new", "-o", &file, source, target];
-        let args = [&args[..], options].concat();
-        let done = site.run(Host::Here, "client", &args, Input::None);
-        let (site, target) = (site, target.to_owned());
-        (Self { site, file, target }, done)
+        let (planned, done) = Planned::with(site, options, (source, target), target);
+        let target = target.to_owned();
+        (Self { planned, target }, done)
     }
 
     /// Of `source` on that server.
@@ -56,32 +51,6 @@ impl<'a> Plan<'a> {
         let (plan, done) = Self::try_new(site, &server.url("source"), &site.file(target));
         assert_eq!(done.code, Some(0), "{}", done.err);
         plan
-    }
-
-    fn start(&self, lease: u64, options: &[&str]) -> Process {
-        let lease = lease.to_string();
-        let args = [&["--plan", &self.file, "--lease", &lease], options].concat();
-        self.site.start_copy(Host::Here, &args, Input::None)
-    }
-
-    fn run(&self, lease: u64, options: &[&str]) -> Done {
-        self.start(lease, options).finish()
-    }
-
-    fn moves(&self, lease: u64) {
-        let done = self.run(lease, &[]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-    }
-
-    fn finish(&self, options: &[&str]) -> Done {
-        let args = [&["finish", &self.file], options].concat();
-        self.site.run(Host::Here, "client", &args, Input::None)
-    }
-
-    fn missing(&self) -> String {
-        let done = self.finish(&["--check"]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        String::from_utf8(done.out).unwrap().trim().to_owned()
     }
 
     fn is_absent(&self) {
@@ -116,11 +85,16 @@ impl<'a> Plan<'a> {
     }
 }
 
+impl<'a> Deref for Plan<'a> {
+    type Target = Planned<'a>;
+
+    fn deref(&self) -> &Planned<'a> {
+        &self.planned
+    }
+}
+
 fn rooms(site: &Site) -> Vec<PathBuf> {
-    let entries = fs::read_dir(site.file("")).unwrap();
-    let all = entries.map(|entry| entry.unwrap().path());
-    all.filter(|path| path.extension().is_some_and(|end| end == "howdah-plan"))
-        .collect()
+    rooms_in(&site.file(""))
 }
 
 fn write_source(site: &Site, seed: &str, bytes: usize) -> String {

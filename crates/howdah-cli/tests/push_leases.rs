@@ -7,10 +7,12 @@ mod support;
 
 use rustix::process::Signal;
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::place::{SmallDisk, content, hash_of};
-use support::process::{Done, Input, Process, Server};
+use support::plans::{Planned, rooms_in};
+use support::process::{Done, Input, Server};
 use support::relay::{Fate, Relay, Way};
 use support::sshd::Sshd;
 use support::{Host, Site};
@@ -27,8 +29,7 @@ const CHANGED: i32 = 13;
 
 /// A plan of leases of 1 MiB of the client's file `source`, and what is to come of it below the server's root.
 struct Plan<'a> {
-    site: &'a Site,
-    file: String,
+    planned: Planned<'a>,
     /// As it is printed.
     becomes: String,
     target: String,
@@ -36,18 +37,11 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn with(site: &'a Site, options: &[&str], to: &str, target: &str) -> (Self, Done) {
-        let file = site.file(&format!(
-            "{}.plan",
-            Path::new(target).file_name().unwrap().display()
-        ));
         let source = site.file("source");
-        let args = ["plan", "--accept-new", "-o", &file, &source, to];
-        let args = [&args[..], options].concat();
-        let done = site.run(Host::Here, "client", &args, Input::None);
+        let (planned, done) = Planned::with(site, options, (&source, to), target);
         let (becomes, target) = (to.to_owned(), target.to_owned());
         let plan = Self {
-            site,
-            file,
+            planned,
             becomes,
             target,
         };
@@ -62,36 +56,6 @@ impl<'a> Plan<'a> {
         let (plan, done) = Self::try_new(site, &server.url(name), name);
         assert_eq!(done.code, Some(0), "{}", done.err);
         plan
-    }
-
-    fn start(&self, lease: u64, options: &[&str]) -> Process {
-        let lease = lease.to_string();
-        let args = [&["--plan", &self.file, "--lease", &lease], options].concat();
-        self.site.start_copy(Host::Here, &args, Input::None)
-    }
-
-    fn run(&self, lease: u64, options: &[&str]) -> Done {
-        self.start(lease, options).finish()
-    }
-
-    fn moves(&self, lease: u64) {
-        let done = self.run(lease, &[]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-    }
-
-    fn finish(&self, options: &[&str]) -> Done {
-        self.finish_as("client", options)
-    }
-
-    fn finish_as(&self, who: &str, options: &[&str]) -> Done {
-        let args = [&["finish", "--accept-new", &self.file], options].concat();
-        self.site.run(Host::Here, who, &args, Input::None)
-    }
-
-    fn missing(&self) -> String {
-        let done = self.finish(&["--check"]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        String::from_utf8(done.out).unwrap().trim().to_owned()
     }
 
     fn is_absent(&self) {
@@ -109,15 +73,16 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn rooms(site: &Site) -> Vec<PathBuf> {
-    rooms_in(&site.root(""))
+impl<'a> Deref for Plan<'a> {
+    type Target = Planned<'a>;
+
+    fn deref(&self) -> &Planned<'a> {
+        &self.planned
+    }
 }
 
-fn rooms_in(dir: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap();
-    let all = entries.map(|entry| entry.unwrap().path());
-    all.filter(|path| path.extension().is_some_and(|end| end == "howdah-plan"))
-        .collect()
+fn rooms(site: &Site) -> Vec<PathBuf> {
+    rooms_in(&site.root(""))
 }
 
 fn write_source(site: &Site, seed: &str, bytes: usize) {

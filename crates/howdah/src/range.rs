@@ -126,26 +126,42 @@ pub fn fetch_range(
     let target = RangeFile::new(file, path, *identity, range).map_err(|e| from_store(&e))?;
     let target = Arc::new(target);
     let elsewhere = target.held().ranges.byte_count();
+    let task = || Task::Range(place.clone(), Arc::clone(&target));
+    lasting_range(
+        (range.len(), elsewhere),
+        (task, there),
+        (config, cancel),
+        on_progress,
+    )
+}
+
+/// Does a task that moves so many bytes of a file of which `elsewhere` others count as there, again when its connection was lost. What is
+/// told, and the summary, are of the range alone.
+pub(crate) fn lasting_range(
+    (range_bytes, elsewhere): (u64, u64),
+    (task, there): (impl Fn() -> Task, Remote),
+    (config, cancel): (&CopyConfig, &Cancel),
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
     // What comes beside it: the end of a file that has no whole MiB there.
-    let counted = |bytes: u64| bytes.saturating_sub(elsewhere).min(range.len());
+    let counted = |bytes: u64| bytes.saturating_sub(elsewhere).min(range_bytes);
     let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
-        let task = Task::Range(place.clone(), Arc::clone(&target));
-        run(task, there.clone(), config, cancel, on_progress)
+        run(task(), there.clone(), config, cancel, on_progress)
     };
     let mut tell = |progress: &Progress| {
         let mut progress = progress.clone();
         progress.bytes = counted(progress.bytes);
         progress.resumed_bytes = counted(progress.resumed_bytes);
-        progress.total_bytes = Some(range.len());
+        progress.total_bytes = Some(range_bytes);
         on_progress(&progress);
     };
     let summary = lasting(What::File, (config, cancel), &mut tell, &mut attempt)?;
     Ok(Summary {
-        bytes: range.len(),
+        bytes: range_bytes,
         resumed_bytes: 0,
         // Of the range alone nobody has one.
         blake3: None,
-        goodput_bps: range.len() as f64 * 8.0 / summary.seconds.max(1e-9),
+        goodput_bps: range_bytes as f64 * 8.0 / summary.seconds.max(1e-9),
         ..summary
     })
 }

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each of the test programs uses a part of it only")]
 
 pub(crate) mod place;
+pub(crate) mod plans;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod relay;

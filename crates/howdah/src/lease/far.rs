@@ -2,8 +2,8 @@
 
 use super::{PlanAnswer, PlanRecord, PlanRequest, identity, not_finished};
 use crate::client::{LeaseTask, Task};
-use crate::copy::{Remote, run};
-use crate::reconnect::{What, lasting};
+use crate::copy::Remote;
+use crate::range::lasting_range;
 use crate::remote::desk::Desk;
 use crate::remote::{Files, FilesAnswer};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
@@ -232,29 +232,14 @@ pub fn push_range(
         lease: lease.id,
         epoch,
     });
-    // What comes beside it: the end of a file that has no whole MiB there.
     let whole = size >> 20 << 20;
     let within = range.end.min(whole).saturating_sub(range.start);
     let elsewhere = whole.saturating_sub(within);
-    let counted = |bytes: u64| bytes.saturating_sub(elsewhere).min(range.len());
-    let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
-        let task = Task::PutLease(Arc::clone(&task));
-        run(task, there.clone(), config, cancel, on_progress)
-    };
-    let mut tell = |progress: &Progress| {
-        let mut progress = progress.clone();
-        progress.bytes = counted(progress.bytes);
-        progress.resumed_bytes = 0;
-        progress.total_bytes = Some(range.len());
-        on_progress(&progress);
-    };
-    let summary = lasting(What::File, (config, cancel), &mut tell, &mut attempt)?;
-    Ok(Summary {
-        bytes: range.len(),
-        resumed_bytes: 0,
-        // Of the range alone nobody has one.
-        blake3: None,
-        goodput_bps: range.len() as f64 * 8.0 / summary.seconds.max(1e-9),
-        ..summary
-    })
+    let task = || Task::PutLease(Arc::clone(&task));
+    lasting_range(
+        (range.len(), elsewhere),
+        (task, there),
+        (config, cancel),
+        on_progress,
+    )
 }

@@ -247,17 +247,19 @@ pub(crate) fn answer<E: From<Error>>(
             let mut highest = 0;
             let leases = match lease {
                 Some(lease) => {
-                    highest = if room.is_there() {
-                        room.highest(*lease)?
-                    } else {
-                        0
-                    };
+                    if room.is_there() {
+                        highest = room.highest(*lease)?;
+                    }
                     *lease..lease.saturating_add(1).min(plan.leases())
                 }
                 None => 0..plan.leases(),
             };
             let mut records = Vec::new();
             for lease in leases {
+                if is_stopped() {
+                    // Nobody hears it any more.
+                    return Ok(None);
+                }
                 let of_lease = room.records(lease)?;
                 records.extend(of_lease.iter().map(told));
                 if records.len() >= RECORDS {

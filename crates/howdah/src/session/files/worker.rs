@@ -198,6 +198,8 @@ impl Shared {
             let next = state.waiting.pop_front();
             let Some((id, request)) = next.filter(|_| !self.is_stopped()) else {
                 state.workers -= 1;
+                // Whoever is idle holds none, however long nothing is heard of him.
+                state.give_back(self.written.load(Ordering::Relaxed));
                 return;
             };
             drop(state);
@@ -467,4 +469,75 @@ fn changed(path: &Path) -> Trouble {
 fn unreadable(path: &Path, error: &io::Error) -> Trouble {
     let text = format!("cannot read {}: {error}", path.display());
     Trouble::Failed(Error::new(ErrorKind::Io, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::places::Bounds;
+    use howdah_store::pipe;
+    use std::sync::Arc;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    fn shared(places: &Places) -> Arc<Shared> {
+        let dir = std::env::temp_dir();
+        let account = (places.clone(), "anna".to_owned());
+        let (tap, _) = pipe();
+        let (rights, witness) = (Rights::of_user(dir), Witness::default());
+        Arc::new(Shared::new(rights, witness, account, tap, Arc::new(|| ())))
+    }
+
+    /// What is answered and not confirmed is on the account of its key, as what is under way is: many sessions hold no more than a key may.
+    #[test]
+    fn h11_answers_that_nobody_takes_are_on_the_account_of_their_key() {
+        let places = Places::new(Bounds { all: 12, of_key: 3 });
+        let shared = shared(&places);
+        let mut state = shared.lock();
+        assert!(shared.take_for_thread(&mut state).is_ok());
+        state.workers = 1;
+        drop(state);
+        // Its thread's place stands for so much.
+        assert!(shared.wait_for_place(ONE_BYTES).is_ok());
+        assert!(places.take("anna", 3).is_err());
+        drop(places.take("anna", 2).expect("one is taken"));
+        shared.written.store(ONE_BYTES, Ordering::Relaxed);
+        assert!(shared.wait_for_place(1).is_ok());
+        assert!(places.take("anna", 2).is_err());
+        // The key has one left, which somebody else takes: what is answered waits until something is confirmed.
+        let others = places.take("anna", 1).expect("two are taken");
+        shared.written.store(2 * ONE_BYTES, Ordering::Relaxed);
+        let (tell, told) = channel();
+        let waiting = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || tell.send(waiting.wait_for_place(1).is_ok()));
+        let early = told.recv_timeout(Duration::from_millis(50));
+        assert_eq!(early, Err(RecvTimeoutError::Timeout));
+        shared.on_acked(1);
+        assert_eq!(told.recv(), Ok(true));
+        thread.join().expect("it ends").expect("it is heard");
+        // All is confirmed, and the thread's is left.
+        shared.on_acked(2 * ONE_BYTES);
+        drop(others);
+        drop(places.take("anna", 2).expect("one is taken"));
+        // Who waits hears of the end.
+        shared.written.store(9 * ONE_BYTES, Ordering::Relaxed);
+        let waiting = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || waiting.wait_for_place(1).is_err());
+        shared.stop();
+        assert!(thread.join().expect("it ends"));
+    }
+
+    #[test]
+    fn h11_who_is_idle_holds_no_place() {
+        let places = Places::new(Bounds { all: 12, of_key: 3 });
+        let shared = shared(&places);
+        let mut state = shared.lock();
+        assert!(shared.take_for_thread(&mut state).is_ok());
+        state.workers = 1;
+        drop(state);
+        assert!(places.are_taken_beside(None));
+        // Nothing is asked.
+        shared.work();
+        assert!(!places.are_taken_beside(None));
+    }
 }
