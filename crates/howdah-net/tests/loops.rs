@@ -67,10 +67,8 @@ impl Application for Taker<'_> {
                 self.course.unheard.fetch_sub(1, Ordering::Relaxed);
                 assert!(connection.receive_object(OBJECT, Some(SIZE), None));
             }
-            Event::PathChanged(_) => {
-                if self.moved.insert(key) {
-                    self.course.unmoved.fetch_sub(1, Ordering::Relaxed);
-                }
+            Event::PathChanged(_) if self.moved.insert(key) => {
+                self.course.unmoved.fetch_sub(1, Ordering::Relaxed);
             }
             Event::Closed(_) => {
                 self.active.remove(&key);
