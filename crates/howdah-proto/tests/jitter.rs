@@ -3,10 +3,11 @@
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_proto::{Config, Policy};
 use howdah_sim::{Flow, World};
 
 /// Share of 1 Gbit/s that a flow has alone from the 10th to the 25th second.
-fn alone(rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) -> f64 {
+fn alone(policy: Policy, rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) -> f64 {
     let config = PathConfig {
         rate: Some(Rate::from_mbit_per_sec(1_000)),
         delay: Span::from_millis(rtt_ms) / 2,
@@ -20,7 +21,11 @@ fn alone(rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) -> f64 {
     let mut world = World::new(11);
     let link = world.add_link(&config, &config);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
-    let mut client = SimEndpoint::client(sim_config(), 7);
+    let config = Config {
+        policy,
+        ..sim_config()
+    };
+    let mut client = SimEndpoint::client(config, 7);
     let id = client.connection_mut().allocate_object();
     client.connection_mut().send_object(id, None, u64::MAX);
     client.connection_mut().set_readable(id, 1 << 60);
@@ -37,8 +42,8 @@ fn alone(rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) -> f64 {
     (received(&world) - before) / (15.0 * 125e6)
 }
 
-#[test]
-fn delay_that_varies_is_no_queue() {
+/// Finds the places (round trip in ms, share of packets that may overtake, share lost, least share of the link) where less arrives.
+fn varies(policy: Policy, places: &[(u64, f64, f64, f64)]) {
     let ms = Span::from_millis;
     let uniform = Jitter::Uniform(ms(10));
     let normal = Jitter::Normal {
@@ -56,19 +61,39 @@ fn delay_that_varies_is_no_queue() {
         ("normal", &normal),
         ("pareto", &heavy_tailed),
     ] {
-        for (rtt_ms, reorder, loss) in [
-            (50, 0.0, 0.001),
-            (200, 0.0, 0.0),
-            (200, 0.0, 0.001),
-            (200, 1.0, 0.001),
-        ] {
-            let share = alone(rtt_ms, jitter, reorder, loss);
+        for &(rtt_ms, reorder, loss, least) in places {
+            let share = alone(policy, rtt_ms, jitter, reorder, loss);
             let place = format!("{name}, {rtt_ms} ms, {reorder} overtake, {loss} lost");
             println!("{place}: {share:.2} of the link");
-            if share < 0.7 {
+            if share < least {
                 bad.push(format!("{place}: {share:.2}"));
             }
         }
     }
     assert!(bad.is_empty(), "{bad:#?}");
+}
+
+#[test]
+fn delay_that_varies_is_no_queue() {
+    let places = [
+        (50, 0.0, 0.001, 0.7),
+        (200, 0.0, 0.0, 0.7),
+        (200, 0.0, 0.001, 0.7),
+        (200, 1.0, 0.001, 0.7),
+    ];
+    varies(Policy::Fair, &places);
+}
+
+#[test]
+fn delay_that_varies_is_nobody() {
+    // Where packets keep their order a delay grows with the rate, as a queue does: less is had there.
+    let places = [
+        (20, 0.0, 0.0, 0.1),
+        (50, 0.0, 0.001, 0.1),
+        (200, 0.0, 0.0, 0.05),
+        (20, 1.0, 0.0, 0.7),
+        (50, 1.0, 0.0, 0.7),
+        (200, 1.0, 0.001, 0.35),
+    ];
+    varies(Policy::Background, &places);
 }

@@ -14,6 +14,7 @@
 use super::fair::{CLOCK_ORIGIN, Phase};
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
+use super::noise::Noise;
 use super::overflow::LossByDelay;
 use super::{Feedback, Share};
 use crate::rtt::WindowedMin;
@@ -45,6 +46,9 @@ const STEER_MAX: f64 = 1.05;
 const PROBE_FIRST: f64 = 0.04;
 const PROBE_LEAST: f64 = 0.005;
 const PROBE_MAX: f64 = 0.5;
+/// Where delays vary, a probe is so many times what they may change a sample by, up to this.
+const PROBE_NOISE: f64 = 1.0;
+const PROBE_NOISY_MAX: f64 = 0.1;
 /// A queue above this many targets ...
 const OTHERS: f64 = 1.25;
 /// ... for so many round trips, and so long, is others'.
@@ -91,6 +95,7 @@ pub(super) struct Background {
     base_rtt: Span,
     base_owd: WindowedMin,
     recent_owd: WindowedMin,
+    noise: Noise,
     queue: Span,
     /// Since when the queue has been above its target.
     over_since: Option<Time>,
@@ -127,6 +132,7 @@ impl Background {
             base_rtt: Span::from_millis(100),
             base_owd: WindowedMin::new(BASE_WINDOW),
             recent_owd: WindowedMin::new(Span::from_millis(30)),
+            noise: Noise::default(),
             queue: Span::ZERO,
             over_since: None,
             calm_since: Time::ZERO,
@@ -237,7 +243,8 @@ impl Background {
         self.recent_owd.push(now, owd);
         let base = self.base_owd.min().unwrap_or(owd);
         let recent = self.recent_owd.min().unwrap_or(owd);
-        self.queue = Span::from_nanos(recent - base);
+        self.noise.on_delay(owd);
+        self.queue = Span::from_nanos(recent - base).saturating_sub(self.noise.allowance());
         if feedback.host_drops {
             // A host that stalls delays and drops; which of the losses were its own nobody tells.
             self.loss_by_delay.clear();
@@ -443,6 +450,10 @@ impl Background {
         } else {
             self.probe = self.first_probe();
         }
+        // Less would not be told from what varies.
+        let varies = self.noise.allowance().as_secs_f64() / sample.span.as_secs_f64();
+        let told = (varies * PROBE_NOISE).min(PROBE_NOISY_MAX);
+        self.probe = self.probe.max(told);
         self.probe_base = sample.delivery_rate;
         // What is sent from now on fills a sample after a round trip and the sample's own length.
         let step = feedback.smoothed_rtt + sample.span.max(Span::from_millis(20)).min(SAMPLE_MAX);
