@@ -186,6 +186,13 @@ impl SentPackets {
         }
     }
 
+    /// When the oldest one was sent, if it is kept only as it may still turn out late.
+    pub(crate) fn oldest_settled(&self) -> Option<Time> {
+        let front = self.ring.front()?;
+        let waits = front.fate == Fate::Outstanding && front.content != Content::Passive;
+        (!waits).then_some(front.time)
+    }
+
     /// Forgets settled packets at the front, but keeps those lost ones that may still turn out late:
     /// everything sent after `keep_since`.
     pub(crate) fn trim(&mut self, keep_since: Time) {

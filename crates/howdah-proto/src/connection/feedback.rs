@@ -182,12 +182,16 @@ impl Connection {
         if let Some(keys) = &mut self.keys {
             keys.on_confirmed(now, report.largest);
         }
-        self.sent
-            .trim(now - (self.pace.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
+        self.sent.trim(now - self.late_memory());
         if let Some(newest) = newest {
             self.feed_rate_control(now, report, &newest, socket_drops, rtt, train);
         }
         Ok(())
+    }
+
+    /// What was sent so long ago is not late any more, but lost.
+    pub(super) fn late_memory(&self) -> Span {
+        (self.pace.rtt.smoothed() * 2).max(LATE_MEMORY_MIN)
     }
 
     fn feed_rate_control(

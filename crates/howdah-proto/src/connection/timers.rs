@@ -146,6 +146,9 @@ impl Connection {
         } else if now >= self.keep_alive_at() {
             self.alive.pings_due = 1;
         }
+        if self.forget_at().is_some_and(|at| now >= at) {
+            self.sent.trim(now - self.late_memory());
+        }
         let newest = self.heard.largest_reported.unwrap_or(0);
         let patience = WITHHELD_MIN.max(self.config.idle_timeout * 4);
         if let Some(sent_at) = self.sent.oldest_unreported(newest)
@@ -216,6 +219,7 @@ impl Connection {
                 offer(self.probe_at(), "probe timeout");
                 offer(self.report_due_at(), "report");
                 offer(self.mtu.next_timeout(), "path MTU");
+                offer(self.forget_at(), "late packets");
                 offer(self.pacing_at(), "pacing");
             }
         }

@@ -478,11 +478,23 @@ impl Connection {
     }
 
     fn window_open(&self) -> bool {
+        self.sent.bytes_in_flight() < self.pace.rate.window_bytes() && !self.remembers_too_much()
+    }
+
+    /// An honest receiver settles every number within a few round trips, lost reports included.
+    fn remembers_too_much(&self) -> bool {
         let window = self.pace.rate.window_bytes();
-        // An honest receiver settles every number within a few round trips, lost reports included.
         let remembered = window / u64::from(self.mtu.current()) * REMEMBERED_WINDOWS;
         let remembered = remembered.clamp(REMEMBERED_MIN, limits::MAX_COVERAGE_SPAN / 4);
-        (self.sent.len() as u64) < remembered && self.sent.bytes_in_flight() < window
+        self.sent.len() as u64 >= remembered
+    }
+
+    /// When room for more comes with time, and not with a report: the window may have become far smaller than what was lost of it.
+    pub(super) fn forget_at(&self) -> Option<Time> {
+        let settled = self
+            .remembers_too_much()
+            .then(|| self.sent.oldest_settled())?;
+        settled.map(|at| at + self.late_memory() + Span::from_nanos(1))
     }
 
     /// Whoever is sent to and says nothing for that long may be gone: only probes go on.

@@ -499,8 +499,19 @@ impl Company {
 
     /// The last cut has been felt.
     pub(super) fn may_cut(&self, now: Time, rtt: Span) -> bool {
+        self.is_after_cut(now, rtt * 2 + CUT_FELT)
+    }
+
+    /// In company, and the last cut is longer ago than that.
+    pub(super) fn is_after_cut(&self, now: Time, by: Span) -> bool {
         self.beside
-            .is_some_and(|b| now.since(b.climb.cut_at()) > rtt * 2 + CUT_FELT)
+            .is_some_and(|b| now.since(b.climb.cut_at()) > by)
+    }
+
+    /// The link has become slower: what stands in the queue is this flow's, and nothing that was seen before is of use.
+    pub(super) fn on_flood(&mut self) {
+        self.leave();
+        self.steps = Steps::new();
     }
 
     /// What is sent beside others. `queue` is the newest.
@@ -624,6 +635,28 @@ mod tests {
         assert!(!company.is_here(), "what leaving did itself is none");
         company.on_overflow(at(left + 3_000), &seen);
         assert!(company.is_here());
+    }
+
+    #[test]
+    fn a_link_that_became_slower_is_no_company_and_what_it_had_is_forgotten() {
+        let mut company = Company::new(Share::WHOLE);
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        for ms in (10_000..12_000).step_by(10) {
+            let mbit = if ms < 11_000 { 90 } else { 1 };
+            company.on_arrived(at(ms), Rate::from_mbit_per_sec(mbit));
+        }
+        assert!(company.steps.before() > Rate::from_mbit_per_sec(80));
+        company.enter(
+            at(12_000),
+            Rate::from_mbit_per_sec(54),
+            &look(900, Rate::ZERO),
+            false,
+        );
+        assert!(!company.is_after_cut(at(12_100), Span::from_millis(200)));
+        assert!(company.is_after_cut(at(12_300), Span::from_millis(200)));
+        company.on_flood();
+        assert!(!company.is_here());
+        assert_eq!(company.steps.before(), Rate::ZERO);
     }
 
     /// Beside others since 10 s with all that was ever seen of the link: what is sent at 30 s if as much arrives, in Mbit/s. `stays`: how much of the

@@ -16,6 +16,9 @@ const YOUNG: Span = Span::from_secs(3);
 const NEXT_DOOR: Span = Span::from_millis(5);
 /// So long after a receiving host dropped, it may be what fills and drops.
 const HOST_FILLS: Span = Span::from_secs(30);
+/// With so much lost, of so many packets, the window is that of a link that was faster.
+const FLOOD: f64 = 0.35;
+const FLOOD_PACKETS: u64 = 48;
 /// A queue is shallow if it is no longer than so many times the largest target of a flow that has the whole link.
 const SHALLOW: f64 = 1.2;
 /// After an overflow that others share in the target comes back slowly for so long.
@@ -84,6 +87,13 @@ impl Fair {
         self.company
             .heed_queue(now, &look, self.target_below(TARGET_MAX));
         self.test_share = self.company.step(now, &look, self.drains.is_dip());
+        let after = feedback.smoothed_rtt + sample.span;
+        if sample.packets >= FLOOD_PACKETS
+            && sample.loss > FLOOD
+            && self.company.is_after_cut(now, after)
+        {
+            self.company.on_flood();
+        }
         let Some(rate) = self.company.rate(now, arrives, queue, overflows) else {
             if was_here {
                 self.probing.share = PROBE_FIRST;

@@ -1,0 +1,121 @@
+//! Links whose rate changes all the time, as radio's does, in virtual time.
+
+mod support;
+
+use howdah_core::{Rate, Span};
+use howdah_path::{PathConfig, QueueLimit};
+use support::{Dice, Net, at, config, ms, secs};
+
+/// Seconds of a link, in steps of 200 ms.
+const STEPS: u64 = 200;
+
+/// A rate that wanders around `mean` (its logarithm by `spread`, a tenth of it forgotten with each step), and now and then falls to `least`
+/// for some steps.
+fn wander(seed: u64, mean: Rate, least: Rate, spread: f64) -> Vec<Rate> {
+    let mut dice = Dice::new(seed);
+    let (mut x, mut out) = (0.0_f64, false);
+    let rates = (0..STEPS).map(|_| {
+        // (Twelve dice are normal enough.)
+        let normal = (0..12).map(|_| dice.share()).sum::<f64>() - 6.0;
+        x = 0.9 * x + 0.19_f64.sqrt() * normal;
+        out = if out {
+            dice.share() > 0.25
+        } else {
+            dice.share() < 0.015
+        };
+        let rate = mean.mul_f64((spread * x - spread * spread / 2.0).exp());
+        if out {
+            least
+        } else {
+            rate.clamp(least, mean.mul_f64(5.0))
+        }
+    });
+    rates.collect()
+}
+
+/// Share of what the link could carry that arrives, and share of packets that its queue drops.
+fn over(rates: &[Rate], rtt_ms: u64, queue_bytes: u64) -> (f64, f64) {
+    let path = |rate: Rate| PathConfig {
+        rate: Some(rate),
+        delay: ms(rtt_ms) / 2,
+        queue: QueueLimit::Bytes(queue_bytes),
+        stored_queue: true,
+        mtu: 1_500,
+        ..PathConfig::default()
+    };
+    let back = path(Rate::from_mbit_per_sec(1_000));
+    let mut net = Net::with(5, &path(rates[0]), &back, config(), config());
+    let id = net.upload(1 << 42);
+    let (step, forward) = (Span::from_millis(200), net.link.forward);
+    let mut could = 0;
+    for (n, &rate) in (0..).zip(rates) {
+        net.world.set_path_config(forward, &path(rate));
+        net.world.run_until(at(step * (n + 1)));
+        could += rate.bytes_in(step);
+    }
+    let counters = net.world.path(forward).counters();
+    let got = net.server().connection().received_bytes(id) as f64;
+    (
+        got / could as f64,
+        counters.dropped_queue as f64 / counters.offered as f64,
+    )
+}
+
+#[test]
+fn a_window_from_a_faster_link_is_left() {
+    let mut bad = Vec::new();
+    for (mean, least) in [(30_000, 500), (400_000, 20_000)] {
+        let [mean, least] = [mean, least].map(|kbit| Rate::from_bits_per_sec(kbit * 1_000));
+        for rtt_ms in [30, 100] {
+            let (mut share, mut dropped) = (0.0, 0.0);
+            for seed in 0..6 {
+                let rates = wander(seed, mean, least, 0.7);
+                let seen = over(&rates, rtt_ms, mean.bytes_in(ms(300)));
+                share += seen.0 / 6.0;
+                dropped += seen.1 / 6.0;
+            }
+            let place =
+                format!("{mean}, {rtt_ms} ms: {share:.3} of the link, {dropped:.4} dropped");
+            println!("{place}");
+            if share < 0.75 || dropped > 0.028 {
+                bad.push(place);
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+/// What is remembered of a window that was lost is far more than a small one allows, and no report comes while nothing is sent.
+#[test]
+fn a_window_that_was_lost_does_not_keep_a_small_one_shut() {
+    let (fast, slow) = (Rate::from_gbit_per_sec(4), Rate::from_mbit_per_sec(2));
+    let path = |rate: Rate| PathConfig {
+        rate: Some(rate),
+        delay: ms(50),
+        queue: QueueLimit::Packets(200),
+        stored_queue: true,
+        mtu: 1_500,
+        ..PathConfig::default()
+    };
+    let mut net = Net::with(5, &path(fast), &path(fast), config(), config());
+    let id = net.upload(1 << 42);
+    net.world.run_until(at(secs(5)));
+    let forward = net.link.forward;
+    net.world.set_path_config(forward, &path(slow));
+    let mut still = Span::ZERO;
+    let mut longest = Span::ZERO;
+    let mut before = 0;
+    for tenth in 51..=350 {
+        net.world.run_until(at(ms(100) * tenth));
+        let got = net.server().connection().received_bytes(id);
+        still = if got == before {
+            still + ms(100)
+        } else {
+            Span::ZERO
+        };
+        longest = longest.max(still);
+        before = got;
+    }
+    println!("longest stop {longest}");
+    assert!(longest < secs(2), "{longest}");
+}
