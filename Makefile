@@ -192,7 +192,7 @@ bench-sim: setup ## Measure the simulator: data packets a second for one flow of
 
 sim-sessions: setup ## A million sessions of one file in virtual time: lost connections, hosts that die, failing and full disks, hostile peers (HOWDAH_SEEDS, or HOWDAH_SEED for one)
 	$(call say,sessions in virtual time)
-	HOWDAH_SEEDS=$${HOWDAH_SEEDS:-1000000} $(CARGO) test --release --locked -p howdah-session --test sessions -- --nocapture
+	HOWDAH_SEEDS=$${HOWDAH_SEEDS:-1000000} $(CARGO) test --release --locked -p howdah-session --test it sessions:: -- --nocapture
 
 check-forward: setup ## Cells of K14proto whole and fast-forwarded, and by how much they differ (CHECK="--every 29 --from 3 scenarios/k14proto" and others)
 	$(call say,fast-forward against whole runs)
@@ -273,9 +273,9 @@ dist-test: ## Install each package of target/dist in a place of its own and move
 
 bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD), and what ten thousand idle ones cost (HOWDAH_IDLE); ends by itself
 	$(call say,who asks for nothing)
-	-HOWDAH_IDLE=$${HOWDAH_IDLE:-10000} $(CARGO) test --release --locked -p howdah --test idle -- --nocapture
+	-HOWDAH_IDLE=$${HOWDAH_IDLE:-10000} $(CARGO) test --release --locked -p howdah --test it idle:: -- --nocapture
 	$(call say,a crowd at the door)
-	ulimit -n "$$(ulimit -Hn)"; HOWDAH_CROWD=$${HOWDAH_CROWD:-1000} $(CARGO) test --release --locked -p howdah --test overload -- --nocapture
+	ulimit -n "$$(ulimit -Hn)"; HOWDAH_CROWD=$${HOWDAH_CROWD:-1000} $(CARGO) test --release --locked -p howdah --test it overload:: -- --nocapture
 
 bench-fsspec: setup-bench ## Measure: reads by fsspec beside its sftp (sshd) and http (nginx) on an emulated path (BENCH="--rounds 5 --out docs/python.md" and other flags)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,sshd:openssh-server nginx:nginx-light))"; \
@@ -293,9 +293,9 @@ bench-stripe: setup-bench ## Measure: one file by 1, 2, 4 and 8 Dask workers, ea
 
 bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS), and copies beside each kind of hostile peer
 	$(call say,a flood at the door)
-	HOWDAH_FLOOD=$${HOWDAH_FLOOD:-100000} HOWDAH_STARTS=$${HOWDAH_STARTS:-50} $(CARGO) test --release --locked -p howdah --test flood -- --nocapture
+	HOWDAH_FLOOD=$${HOWDAH_FLOOD:-100000} HOWDAH_STARTS=$${HOWDAH_STARTS:-50} $(CARGO) test --release --locked -p howdah --test it flood:: -- --nocapture
 	$(call say,copies in any company)
-	$(CARGO) test --release --locked -p howdah --test company -- --nocapture
+	$(CARGO) test --release --locked -p howdah --test it company:: -- --nocapture
 
 bench-floor: setup-bench ## Measure: processor time of ours beside the least that a sealed UDP flow could take, in turns (BENCH="--rounds 10 --out docs/performance.md" and other flags)
 	$(call say,building howdah and the floor (release))
@@ -323,7 +323,7 @@ bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone a
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/files.sh $(BENCH)
 
 test-metrics: ## Have Debian's Prometheus scrape a daemon and a server for a minute, and ask every query of the dashboard each second (SCRAPE_SECONDS=60)
-	HOWDAH_TEST_SCRAPE_SECONDS="$(SCRAPE_SECONDS)" $(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked --test metrics prometheus_reads -- --nocapture
+	HOWDAH_TEST_SCRAPE_SECONDS="$(SCRAPE_SECONDS)" $(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked --test daemon prometheus_reads -- --nocapture
 
 bench-daemon: ## Measure: a queue of 10,000 jobs, 100 that run, 200 streams of events, and what a job takes longer than its command (BENCH="--jobs 1000" and other flags)
 	@missing="$$($(call need,python3:python3))"; \
@@ -369,40 +369,41 @@ man: setup ## Write man pages and completions to target/share
 
 kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th call of the disk fails; a daemon is killed at 300 moments (25 minutes)
 	$(call say,kill -9 at any moment)
-	HOWDAH_KILLS=$${HOWDAH_KILLS:-200} $(CARGO) test --locked -p howdah-cli --test kills -- --nocapture
+	HOWDAH_KILLS=$${HOWDAH_KILLS:-200} $(CARGO) test --locked -p howdah-cli --test faults kills:: -- --nocapture
 	$(call say,every call fails once)
-	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test injected -- --nocapture
+	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test faults injected:: -- --nocapture
 	$(call say,a daemon killed at any moment)
 	HOWDAH_TEST_KILLS=$${HOWDAH_TEST_KILLS:-300} $(CARGO) test --locked -p howdah-cli --test daemon killed_at_any -- --nocapture
 
 # Tests are found by their names: the rows of docs/faults.md (a45_...), the holes of docs/security.md (h1_...), and modules that
-# keep one shut. Only the programs that have some are built. That nothing is left out is a test of howdah-core (docs).
+# keep one shut. That nothing is left out is a test of howdah-core (docs).
 named = fn [ah][0-9]+_
 # Rows of attacks whose tests have other names.
 also = trust_decides_about_new_ no_host_name_can_ bad_names_are_refused_ a_racing_link_does_not_ hostile_names_cannot_ f06_ f31_special_files_ f37_links_owners_ only_full_sized_first_ what_was_sent_is_told_once_ a_server_that_does_not_answer_
+# Each module of a program by itself.
+run_tests = CARGO=$(CARGO) python3 tools/run_tests.py --tests
 hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of docs/faults.md and of the holes of docs/security.md
 	$(call say,what a peer may do to the protocol)
-	$(CARGO) test --locked -p howdah-core --lib -- range_set::
-	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door --test bounds --test endpoint --test rebinding --test tls --test keys
-	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: witness:: objects:: space:: control:: codec:: keys:: received:: marking:: endpoint::
+	$(run_tests) range_set:: -- --locked -p howdah-core --lib
+	$(run_tests) hostile:: misbehaviour:: amplification:: door:: endpoint:: rebinding:: tls:: keys:: unconfirmed:: trap:: witness:: objects:: space:: control:: codec:: received:: marking:: -- --locked -p howdah-proto --lib --test it
+	$(CARGO) test --locked -p howdah-proto --test bounds
 	$(call say,what a peer or a neighbour may do to files and servers)
 	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
-	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
 	set -x; \
-	$(CARGO) test --locked -p howdah-net -p howdah --lib --test many $$(programs howdah) -- $$rows $(also) strangers::; \
-	$(CARGO) test --locked -p howdah-session -p howdah-store --lib $$(programs howdah-session) $$(programs howdah-store) -- $$rows $(also) crew:: journal:: codec:: manifest::; \
-	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows; \
-	$(CARGO) test --locked -p howdah-daemon --test hostile
+	$(run_tests) $$rows $(also) strangers:: -- --locked -p howdah-net -p howdah --lib --test it; \
+	$(run_tests) $$rows $(also) crew:: journal:: codec:: manifest:: -- --locked -p howdah-session -p howdah-store --lib --test it; \
+	$(run_tests) $$rows -- --locked -p howdah-cli --features howdah-bpf/bpf --bins --test '*'; \
+	$(run_tests) hostile:: -- --locked -p howdah-daemon --test it
 	$(call say,anybody at all)
-	$(CARGO) test --locked -p howdah-fuzz --test corpora
+	$(run_tests) corpora:: -- --locked -p howdah-fuzz --test it
 
 soak: setup ## A hundred copies and faults at once, SOAK_ROUNDS (60) times; the server must not grow
 	$(call say,a swarm again and again)
-	HOWDAH_SWARM_ROUNDS=$${SOAK_ROUNDS:-60} $(CARGO) test --locked -p howdah-cli --test swarm -- --nocapture
+	HOWDAH_SWARM_ROUNDS=$${SOAK_ROUNDS:-60} $(CARGO) test --locked -p howdah-cli --test faults swarm:: -- --nocapture
 
 differential: setup-test ## Move 500 made-up trees with cp -a and rsync -aHAX and with howdah, and compare (HOWDAH_CASES, HOWDAH_SEED)
 	$(call say,trees that others make)
-	HOWDAH_CASES=$${HOWDAH_CASES:-500} $(CARGO) test --locked -p howdah --test differential -- --nocapture
+	HOWDAH_CASES=$${HOWDAH_CASES:-500} $(CARGO) test --locked -p howdah --test it differential:: -- --nocapture
 
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal

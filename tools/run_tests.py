@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Builds all test programs and runs several of them at once: most wait for networks and disks, not for processors.
 
-    tools/run_tests.py [--at-once N] [--limit SECONDS] [--only TEXT] -- CARGO TEST'S ARGUMENTS
+    tools/run_tests.py [--at-once N] [--limit SECONDS] [--only TEXT] [--tests TEXT ...] -- CARGO TEST'S ARGUMENTS
+
+Most crates have one program of tests, `tests/it/main.rs`, and of such a one each module (a file in `tests/it`) runs as a process of its own, as if it were
+a program: environment, current directory, umask, limits, open files and handlers of signals are a process's. It is called "crate module" in what follows.
 
 A program that fails is shown whole, and the others go on; one that takes longer than the limit is ended and has failed.
 Where few have failed beside others they run once more, alone: what fails twice has failed, what does not is named as
 unsteady, for somebody to mend the test or the race that it has found.
-At the end stand the ten that took longest. Examples in the documentation are tested as well (`--only` leaves them out).
+At the end stand the ten that took longest. Examples in the documentation are tested as well (`--only` and `--tests` leave them out).
 """
 
 import argparse
@@ -33,26 +36,50 @@ FEW = 3
 
 
 def build(arguments):
-    """The test programs: name, executable and the directory that cargo would run it in."""
+    """The test programs: crate, name, executable, the directory that cargo would run it in, and whether its modules are apart."""
     command = [CARGO, "test", *arguments, "--no-run", "--message-format=json-render-diagnostics"]
     made = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if made.returncode:
         sys.exit(made.returncode)
-    programs = {}
+    programs = set()
     for line in made.stdout.splitlines():
         word = json.loads(line)
         if word.get("reason") == "compiler-artifact" and word["executable"] and word["profile"]["test"]:
             home = pathlib.Path(word["manifest_path"]).parent
             kind = word["target"]["kind"][0]
             what = word["target"]["name"] if kind == "test" else f"{kind} {word['target']['name']}"
-            programs[word["executable"]] = (f"{home.name} {what}", what in ALONE, home)
-    return dict(sorted(programs.items(), key=lambda program: program[1][0].split(" ", 1)[1] not in LONG))
+            is_split = kind == "test" and word["target"]["src_path"].endswith("/main.rs")
+            programs.add((home.name, what, word["executable"], home, is_split))
+    return sorted(programs)
 
 
-def environment():
+def listed(executable, home, texts):
+    """The names of a program's tests that have one of the texts in them, of all if there are none."""
+    command = [executable, "--list", "--format", "terse", *texts]
+    said = subprocess.run(command, cwd=home, env=environment(home), stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [line.removesuffix(": test") for line in said.splitlines() if line.endswith(": test")]
+
+
+def jobs_of(programs, texts):
+    """What runs as a process: its name, command and directory, and whether it has to be alone. The longest are the first."""
+    jobs = []
+    for package, what, executable, home, is_split in programs:
+        if not is_split:
+            if not texts or listed(executable, home, texts):
+                jobs.append((package, what, [executable, *texts], home))
+            continue
+        modules = {}
+        for test in listed(executable, home, texts):
+            modules.setdefault(test.split("::", 1)[0], []).append(test)
+        jobs += [(package, module, [executable, "--exact", *tests], home) for module, tests in modules.items()]
+    jobs.sort(key=lambda job: job[1] not in LONG)
+    return [(f"{package} {what}", command, home, what in ALONE) for package, what, command, home in jobs]
+
+
+def environment(home):
     """What cargo gives to the programs that it runs."""
     config = tomllib.loads((ROOT / ".cargo/config.toml").read_text())
-    return {**os.environ, **config.get("env", {}), "CARGO": CARGO}
+    return {**os.environ, **config.get("env", {}), "CARGO": CARGO, "CARGO_MANIFEST_DIR": str(home)}
 
 
 RUNNING = set()
@@ -68,12 +95,11 @@ def end(child):
 
 def run(name, command, home, limit_s):
     began = time.monotonic()
-    env = {**environment(), "CARGO_MANIFEST_DIR": str(home)}
     # A file and no pipe: who is left behind and holds it open is not waited for.
     with tempfile.TemporaryFile() as output:
         # In a group of its own: what it has started ends with it.
         child = subprocess.Popen(
-            command, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
+            command, cwd=home, env=environment(home), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
         )
         RUNNING.add(child)
         try:
@@ -100,15 +126,13 @@ def main():
     parser.add_argument("--at-once", type=int, default=2 * os.cpu_count(), help="programs at once (two for each processor)")
     parser.add_argument("--limit", type=float, default=900, help="seconds for one program")
     parser.add_argument("--only", help="only programs with this in their names")
+    parser.add_argument("--tests", nargs="+", default=[], metavar="TEXT", help="only tests with one of these in their names, modules included")
     parser.add_argument("cargo", nargs="*")
     options = parser.parse_args()
     # Whoever ends this program ends all of them.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    programs = build(options.cargo)
-    jobs = [(name, [executable], home, alone) for executable, (name, alone, home) in programs.items()]
-    if options.only:
-        jobs = [job for job in jobs if options.only in job[0]]
-    else:
+    jobs = [job for job in jobs_of(build(options.cargo), options.tests) if (options.only or "") in job[0]]
+    if not options.only and not options.tests:
         jobs.append(("examples in the documentation", [CARGO, "test", *options.cargo, "--doc", "--quiet"], ROOT, False))
     began = time.monotonic()
     done = []

@@ -5,7 +5,7 @@
 //! of its own, so that without it a window leaves as bursts.
 
 #[cfg(target_os = "linux")]
-#[path = "../tests/transfer/mod.rs"]
+#[path = "../tests/it/transfer/mod.rs"]
 #[allow(clippy::unwrap_used, reason = "shared with the tests")]
 mod transfer;
 

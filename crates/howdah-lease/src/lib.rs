@@ -18,7 +18,7 @@
 //! files fetches them to where nobody else writes, and renames those that are as they were planned into the unfinished tree; its
 //! [`TreeRecord`] names the hash of each, and what it is known by. [`Cover`] says whether all files are there, and what they hash to together.
 //!
-//! Nothing in here touches a disk, a network or a clock: `tests/hosts.rs` and `tests/tree_hosts.rs` run it with hosts that die, stall and come back.
+//! Nothing in here touches a disk, a network or a clock: `tests/it/hosts.rs` and `tests/it/tree_hosts.rs` run it with hosts that die, stall and come back.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,7 @@
 //! What a peer can make the other side keep: the table of docs/protocol.md, section 18.1. Each row is tried by a peer that
-//! wants more, and what lies in memory then is counted.
+//! wants more, and what lies in memory then is counted: by an allocator of its own, so this is a program apart.
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use allocation_counter::measure;

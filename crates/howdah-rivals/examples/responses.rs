@@ -6,9 +6,9 @@
 
 #![allow(unreachable_pub, dead_code, reason = "modules shared with the tests")]
 
-#[path = "../tests/responses/formulas.rs"]
+#[path = "../tests/it/responses/formulas.rs"]
 mod formulas;
-#[path = "../tests/responses/support.rs"]
+#[path = "../tests/it/responses/support.rs"]
 mod support;
 
 use howdah_core::{Rate, Span};

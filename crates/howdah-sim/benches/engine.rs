@@ -3,7 +3,7 @@
 //! `cargo bench -p howdah-sim`; `cargo bench -p howdah-sim -- one` runs the cases whose names
 //! contain "one". Every case runs three times and the best counts.
 
-#[path = "../tests/toys/mod.rs"]
+#[path = "../tests/it/toys/mod.rs"]
 mod toys;
 
 use howdah_core::{Rate, Span, Time};

@@ -1,4 +1,4 @@
-//! The manager with what goes wrong around it. Whole jobs are tested with the real program (howdah-cli, tests/daemon.rs).
+//! The manager with what goes wrong around it. Whole jobs are tested with the real program (howdah-cli, tests/daemon/daemon.rs).
 
 mod clock;
 

@@ -1,7 +1,7 @@
 //! F08 for trees: what has a name was durable before it got it, so no cut of the power can tear it.
 #![cfg(target_os = "linux")]
 
-#[path = "../../tests/common/trace.rs"]
+#[path = "../../tests/it/common/trace.rs"]
 mod trace;
 
 use super::tests::{contents, look, recursive};

@@ -3,7 +3,7 @@
 //! One bottleneck with a FIFO, a fixed delay, acknowledgements that are never lost. Losses are
 //! found when the next segment that survives is acknowledged, and a recovery lasts until all that
 //! had been sent by then has left the pipe; nothing is sent again. So what is measured here is the
-//! algorithm and nothing else; the real engine is measured in `tests/responses.rs`.
+//! algorithm and nothing else; the real engine is measured in `tests/it/responses`.
 
 use super::{Ack, CcSettings, Congestion, CongestionControl, Phase, SlowStart, SlowStartCounting};
 use howdah_core::{Span, Time};

@@ -1,0 +1,91 @@
+//! What a transfer learnt of a path is kept for the next one, and only for its user.
+#![cfg(target_os = "linux")]
+
+use crate::support::place::{content, hash_of};
+use crate::support::process::Input;
+use crate::support::{Host, Site};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+/// Paths that the client remembers.
+fn remembered(site: &Site) -> Vec<PathBuf> {
+    let dir = fs::read_dir(site.config("client").join("paths"));
+    dir.into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .collect()
+}
+
+fn doctor(site: &Site) -> String {
+    let dir = site.file("");
+    let done = site.run(
+        Host::Here,
+        "client",
+        &["doctor", "--json", &dir],
+        Input::None,
+    );
+    let report: serde_json::Value = serde_json::from_slice(&done.out).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let paths = checks.iter().find(|check| check["id"] == "paths").unwrap();
+    assert_eq!(paths["state"], "ok");
+    paths["text"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_path_is_remembered_in_private_and_forgotten_when_told_so() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let source = site.file("source");
+    fs::write(&source, content("memory of paths", 60 << 20)).unwrap();
+    let copy = |options: &[&str], source: &str, target: &str| {
+        let args = [options, &["--limit", "2gbit", source, target]].concat();
+        let done = site.copy_with(Host::Here, &args, Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+    };
+    copy(&["--no-memory"], &source, &server.url("none"));
+    assert_eq!(remembered(&site), Vec::<PathBuf>::new());
+    // A limit hides what the path can do.
+    copy(&[], &source, &server.url("limited"));
+    assert_eq!(remembered(&site), Vec::<PathBuf>::new());
+    assert!(doctor(&site).contains("no path is remembered"));
+
+    let put = |bytes: u64| {
+        let source = format!("zero:{bytes}");
+        let done = site.copy_with(Host::Here, &[&source, &server.url("null:")], Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+    };
+    // Start-up is over after some MiB, and a tenth of a second is seen: how much that is
+    // depends on the machine.
+    let files = (0..8)
+        .map(|doublings| {
+            put(200_000_000 << doublings);
+            remembered(&site)
+        })
+        .find(|files| !files.is_empty())
+        .unwrap_or_default();
+    let [file] = &files[..] else {
+        panic!("{files:?}");
+    };
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(file), 0o600);
+    assert_eq!(mode(file.parent().unwrap()), 0o700);
+    assert!(fs::metadata(file).unwrap().len() <= 1_024);
+    let text = doctor(&site);
+    assert!(
+        text.contains("1 path is remembered") && text.contains("127.0.0.1"),
+        "{text}"
+    );
+
+    // With a memory, without its use, and with one that is damaged.
+    let before = fs::read(file).unwrap();
+    copy(&["--no-memory"], &source, &server.url("without"));
+    assert_eq!(fs::read(file).unwrap(), before);
+    for (name, damage) in [("warm", None), ("damaged", Some("\0\u{ff}garbage"))] {
+        if let Some(damage) = damage {
+            fs::write(file, damage).unwrap();
+        }
+        copy(&[], &source, &server.url(name));
+        assert_eq!(hash_of(&site.root(name)), hash_of(&source));
+    }
+}

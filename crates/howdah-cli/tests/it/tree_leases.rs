@@ -1,0 +1,536 @@
+//! A tree moved by many processes: `howdah plan -a`, `howdah cp --plan`, `howdah finish`; and what may go wrong on the way.
+#![cfg(target_os = "linux")]
+
+use crate::support::place::{SmallDisk, content};
+use crate::support::process::{Done, Input, Process, Server};
+use crate::support::relay::{Fate, Relay, Way};
+use crate::support::sshd::Sshd;
+use crate::support::{Host, Site};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MIB: usize = 1 << 20;
+// As `howdah --help` lists them.
+const USAGE: i32 = 2;
+const NOT_FOUND: i32 = 3;
+const REFUSED: i32 = 4;
+const PARTIAL: i32 = 6;
+const INTEGRITY: i32 = 10;
+const NO_SPACE: i32 = 11;
+const CHANGED: i32 = 13;
+
+/// What a copy keeps, by path.
+fn look(dir: &str) -> BTreeMap<PathBuf, String> {
+    fn into(dir: &Path, below: &Path, all: &mut BTreeMap<PathBuf, String>) {
+        let path = dir.join(below);
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let (mode, time) = (meta.mode(), (meta.mtime(), meta.mtime_nsec()));
+        let what = if meta.is_symlink() {
+            format!("link {time:?} {}", fs::read_link(&path).unwrap().display())
+        } else if meta.is_dir() {
+            for entry in fs::read_dir(&path).unwrap() {
+                into(dir, &below.join(entry.unwrap().file_name()), all);
+            }
+            format!("{mode:o} {time:?}")
+        } else {
+            let hash = blake3::hash(&fs::read(&path).unwrap());
+            format!("{mode:o} {time:?} {hash}")
+        };
+        all.insert(below.to_owned(), what);
+    }
+    let mut all = BTreeMap::new();
+    into(Path::new(dir), Path::new(""), &mut all);
+    all
+}
+
+/// Some hundred files of all kinds: small ones, empty ones, longer ones than a lease, links, odd names, nothing at all.
+fn make_tree(dir: &str) {
+    let dir = Path::new(dir);
+    for sub in ["a/b/c", "a/empty", "odd \u{1b}[2J\nname", "closed"] {
+        fs::create_dir_all(dir.join(sub)).unwrap();
+    }
+    for i in 0..300 {
+        let name = format!("a/b/file{i}");
+        fs::write(dir.join(&name), content(&name, i * 17)).unwrap();
+    }
+    for (name, size) in [
+        ("large", 3 * MIB),
+        ("a/larger", 2 * MIB + 77),
+        ("a/b/c/edge", MIB),
+        ("closed/over", MIB + 1),
+        ("closed/small", 100),
+    ] {
+        fs::write(dir.join(name), content(name, size)).unwrap();
+    }
+    fs::write(dir.join("odd \u{1b}[2J\nname/-rf"), "x").unwrap();
+    fs::write(dir.join("100%41\\"), "%").unwrap();
+    fs::write(dir.join(OsStr::from_bytes(b"\xff\xfe")), "bytes").unwrap();
+    symlink("a/b", dir.join("link")).unwrap();
+    symlink("/nowhere", dir.join("a/dangling")).unwrap();
+    fs::hard_link(dir.join("a/b/file9"), dir.join("a/b/file9 too")).unwrap();
+    let mode = |name: &str, mode| {
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("a/b/file7", 0o400);
+    mode("large", 0o440);
+    mode("a/empty", 0o500);
+    mode("closed", 0o555);
+    mode("a/larger", 0o4755);
+}
+
+/// A plan of leases of 1 MiB, and what is to come of it.
+struct Plan<'a> {
+    site: &'a Site,
+    file: String,
+    target: String,
+    leases: u64,
+}
+
+impl<'a> Plan<'a> {
+    fn try_new(site: &'a Site, options: &[&str], source: &str, target: &str) -> (Self, Done) {
+        let name = Path::new(target).file_name().unwrap().display();
+        let file = site.file(&format!("{name}.plan"));
+        let args = [
+            "plan",
+            "--json",
+            "--accept-new",
+            "--lease",
+            "1MiB",
+            "-o",
+            &file,
+        ];
+        let args = [&args[..], options, &[source, target]].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        let leases = match done.code {
+            Some(0) => done.json()["leases"].as_u64().unwrap(),
+            _ => 0,
+        };
+        let plan = Self {
+            site,
+            file,
+            target: target.to_owned(),
+            leases,
+        };
+        (plan, done)
+    }
+
+    fn new(site: &'a Site, options: &[&str], source: &str, target: &str) -> Self {
+        let (plan, done) = Self::try_new(site, options, source, &site.file(target));
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        plan
+    }
+
+    fn start(&self, lease: u64, options: &[&str]) -> Process {
+        let lease = lease.to_string();
+        let args = [&["--plan", &self.file, "--lease", &lease], options].concat();
+        self.site.start_copy(Host::Here, &args, Input::None)
+    }
+
+    fn run(&self, lease: u64, options: &[&str]) -> Done {
+        self.start(lease, options).finish()
+    }
+
+    /// Moves these, some at a time.
+    fn move_all(&self, leases: impl IntoIterator<Item = u64>, options: &[&str]) {
+        let leases: Vec<u64> = leases.into_iter().collect();
+        for some in leases.chunks(4) {
+            let movers: Vec<_> = some
+                .iter()
+                .map(|lease| self.start(*lease, options))
+                .collect();
+            for mover in movers {
+                let done = mover.finish();
+                assert_eq!(done.code, Some(0), "{}", done.err);
+            }
+        }
+    }
+
+    fn finish(&self, options: &[&str]) -> Done {
+        let args = [&["finish", &self.file], options].concat();
+        self.site.run(Host::Here, "client", &args, Input::None)
+    }
+
+    fn missing(&self) -> String {
+        let done = self.finish(&["--check"]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        String::from_utf8(done.out).unwrap().trim().to_owned()
+    }
+
+    fn is_absent(&self) {
+        assert!(
+            fs::symlink_metadata(&self.target).is_err(),
+            "{}",
+            self.target
+        );
+    }
+
+    fn room(&self) -> PathBuf {
+        let room = rooms(self.site).pop();
+        room.unwrap()
+    }
+
+    /// The lease that has that file, and the record of its first run.
+    fn lease_of(&self, name: &str) -> u64 {
+        let has = |lease: &u64| {
+            let sheet = self.room().join(format!("{lease}/sheet"));
+            fs::read_to_string(sheet)
+                .unwrap()
+                .contains(&format!("\"{name}\""))
+        };
+        (0..self.leases).find(has).unwrap()
+    }
+}
+
+fn rooms(site: &Site) -> Vec<PathBuf> {
+    let entries = fs::read_dir(site.file("")).unwrap();
+    let all = entries.map(|entry| entry.unwrap().path());
+    all.filter(|path| path.extension().is_some_and(|end| end == "howdah-plan"))
+        .collect()
+}
+
+fn copied(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, String> {
+    let to = site.file("copy");
+    let from = server.url("source");
+    let args = [options, &[&from, &to]].concat();
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let all = look(&to);
+    remove(&to);
+    all
+}
+
+/// Also what its owner may not change.
+fn remove(tree: &str) {
+    let opened = Command::new("chmod").args(["-R", "u+rwx", tree]).status();
+    assert!(opened.unwrap().success());
+    fs::remove_dir_all(tree).unwrap();
+}
+
+#[test]
+fn a_tree_comes_by_leases_as_a_copy_brings_it() {
+    let site = Site::new(200);
+    make_tree(&site.root("source"));
+    let server = site.serve();
+    for options in [&["-a"][..], &["-r"], &["-r", "-p"]] {
+        let plan = Plan::new(&site, options, &server.url("source"), "target");
+        assert_eq!(plan.missing(), format!("0-{}", plan.leases - 1));
+        plan.finish(&[])
+            .assert_failed(PARTIAL, &["not all leases are moved yet", "the first is 0"]);
+        // In any order, and some twice at the same time.
+        let (first, last) = (0, plan.leases - 1);
+        plan.move_all([first, first, last, last], &["--epoch", "1"]);
+        plan.move_all((1..last).rev(), &[]);
+        assert_eq!(plan.missing(), "");
+        plan.is_absent();
+        let again = plan.run(first, &[]);
+        assert_eq!(again.code, Some(0), "{}", again.err);
+        let json = again.json();
+        assert_eq!(json["bytes"], json["resumed_bytes"], "{json}");
+        // Finishing twice says the same, as long as there are records.
+        let sums = site.file("sums");
+        let kept = plan.finish(&["--keep", "--json", "--manifest", &sums]);
+        assert_eq!(kept.code, Some(0), "{}", kept.err);
+        let json = kept.json();
+        assert_eq!(json["files"], 309, "{json}");
+        let text = fs::read(&sums).unwrap();
+        assert_eq!(json["blake3"], blake3::hash(&text).to_string());
+        let done = plan.finish(&[]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let line = format!("{}  {}\n", blake3::hash(&text), plan.target);
+        assert_eq!(String::from_utf8_lossy(&done.out), line);
+        assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+        let (here, copy) = (look(&plan.target), copied(&site, &server, options));
+        for (path, what) in &copy {
+            assert_eq!(here.get(path), Some(what), "{options:?} {}", path.display());
+        }
+        assert_eq!(here.len(), copy.len());
+        // All of it is in the list, and as the list has it.
+        let check = ["verify", "--manifest", &sums, &plan.target];
+        let checked = site.run(Host::Here, "client", &check, Input::None);
+        assert_eq!(checked.code, Some(0), "{}", checked.err);
+        assert_eq!(text.split(|byte| *byte == b'\n').count(), 310);
+        plan.run(0, &[])
+            .assert_failed(NOT_FOUND, &["the plan is finished"]);
+        remove(&plan.target);
+        fs::remove_file(&plan.file).unwrap();
+    }
+    server.stop();
+}
+
+/// Small files only, in two leases.
+fn make_small(dir: &str) {
+    fs::create_dir_all(Path::new(dir).join("d")).unwrap();
+    for i in 0..24 {
+        let name = format!("d/file{i:02}");
+        fs::write(Path::new(dir).join(&name), content(&name, MIB / 16)).unwrap();
+    }
+}
+
+#[test]
+fn a_mover_that_dies_or_hangs_leaves_nothing_wrong_behind() {
+    let site = Site::new(200);
+    make_small(&site.root("source"));
+    let server = site.serve();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let plan = Plan::new(&site, &["-a"], &relay.url("source"), "target");
+    assert_eq!(plan.leases, 2);
+    let slow = ["--limit", "2mbit"];
+    // One is killed amidst, and one stands still.
+    let killed = plan.start(0, &slow);
+    relay.await_bytes(Way::ToClient, 200 << 10, site.limit());
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.finish().code, None);
+    let hangs = plan.start(1, &[&slow[..], &["--epoch", "1"]].concat());
+    relay.await_bytes(Way::ToClient, 400 << 10, site.limit());
+    hangs.signal(Signal::STOP);
+    assert_eq!(plan.missing(), "0-1");
+    plan.move_all([0], &[]);
+    plan.move_all([1], &["--epoch", "2"]);
+    hangs.signal(Signal::CONT);
+    hangs
+        .finish()
+        .assert_failed(REFUSED, &["is run in epoch 2 already", "this is epoch 1"]);
+    // A record that is torn is none.
+    let record = plan.room().join("1/record-2");
+    let whole = fs::read(&record).unwrap();
+    fs::write(&record, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(plan.missing(), "1");
+    plan.finish(&[]).assert_failed(PARTIAL, &["the first is 1"]);
+    plan.is_absent();
+    plan.move_all([1], &[]);
+    // Somebody else's file is not taken for one of these.
+    let file = plan.room().join("tree/d/file03");
+    let own = fs::read(&file).unwrap();
+    let put = |bytes: &[u8]| {
+        let meta = fs::metadata(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, bytes).unwrap();
+        let opened = fs::File::open(&file).unwrap();
+        opened.set_modified(meta.modified().unwrap()).unwrap();
+    };
+    put(&content("other", own.len()));
+    plan.finish(&[])
+        .assert_failed(INTEGRITY, &["file03", "somebody else wrote to it"]);
+    plan.is_absent();
+    put(&own);
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(look(&plan.target), copied(&site, &server, &["-a"]));
+    assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    server.stop();
+}
+
+#[test]
+fn what_changes_or_vanishes_is_named_and_the_rest_is_not_lost() {
+    let site = Site::new(200);
+    let source = site.root("source");
+    make_small(&source);
+    fs::write(site.root("source/large"), content("large", 2 * MIB)).unwrap();
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-a"], &server.url("source"), "target");
+    assert_eq!(plan.leases, 4);
+    let planned = copied(&site, &server, &["-a"]);
+    let large = plan.lease_of("large");
+    plan.move_all([large], &[]);
+    fs::write(site.root("source/d/file01"), "changed").unwrap();
+    fs::remove_file(site.root("source/d/file02")).unwrap();
+    fs::write(site.root("source/large"), content("other", 2 * MIB)).unwrap();
+    let lease = plan.lease_of("d/file01");
+    let done = plan.run(lease, &[]);
+    assert!(
+        [Some(PARTIAL), Some(CHANGED)].contains(&done.code),
+        "{}",
+        done.err
+    );
+    for part in ["d/file01", "d/file02", "not the one that was planned"] {
+        assert!(done.err.contains(part), "{part}: {}", done.err);
+    }
+    plan.run(large + 1, &[])
+        .assert_failed(CHANGED, &["not the one that was planned", "plan anew"]);
+    let other = plan.lease_of("d/file23");
+    plan.move_all([other], &[]);
+    assert_ne!(lease, other);
+    assert_eq!(plan.missing(), format!("{lease},{}", large + 1));
+    plan.finish(&[]).assert_failed(
+        PARTIAL,
+        &["3 files changed, vanished", "--partial", "file02"],
+    );
+    plan.is_absent();
+    let done = plan.finish(&["--partial"]);
+    done.assert_failed(PARTIAL, &["3 files of the plan are not in"]);
+    // All else is there, as it was.
+    let here = look(&plan.target);
+    let lacks = ["d/file01", "d/file02", "large"];
+    for (path, what) in &planned {
+        let is_there = !lacks.iter().any(|name| path == Path::new(name));
+        assert_eq!(
+            here.get(path),
+            is_there.then_some(what),
+            "{}",
+            path.display()
+        );
+    }
+    assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    server.stop();
+}
+
+#[test]
+fn what_cannot_be_planned_is_said() {
+    let site = Site::new(100);
+    make_small(&site.root("source"));
+    fs::create_dir(site.root("nothing")).unwrap();
+    fs::write(site.root("file"), content("file", MIB + 1)).unwrap();
+    let server = site.serve();
+    let fails = |options: &[&str], source: &str, target: &str, code: i32, parts: &[&str]| {
+        let (plan, done) = Plan::try_new(&site, options, source, &site.file(target));
+        done.assert_failed(code, parts);
+        assert!(!Path::new(&plan.file).exists());
+        assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    };
+    let source = server.url("source");
+    fails(
+        &["-a"],
+        &site.root("source"),
+        "x",
+        USAGE,
+        &["not on another machine"],
+    );
+    fails(&["-a"], &server.url("none"), "x", NOT_FOUND, &["none"]);
+    fails(&["-a"], &source, "none/x", REFUSED, &["none", "mkdir -p"]);
+    fails(&["-a", "--lease", "3MiB"], &source, "x", USAGE, &[]);
+    // What is there is not mixed with what comes.
+    fs::create_dir_all(site.file("dir/source")).unwrap();
+    fails(
+        &["-a"],
+        &source,
+        "dir",
+        REFUSED,
+        &["dir/source is there already"],
+    );
+    // What is in a directory becomes DST itself.
+    let inside = server.url("source/.");
+    fails(&["-a"], &inside, "dir", REFUSED, &["dir is there already"]);
+    fs::create_dir(site.file("late")).unwrap();
+    let plan = Plan::new(&site, &["-r"], &source, "late/new");
+    fs::create_dir(&plan.target).unwrap();
+    plan.move_all(0..plan.leases, &[]);
+    plan.finish(&[])
+        .assert_failed(REFUSED, &["is there by now"]);
+    fs::remove_dir(&plan.target).unwrap();
+    assert_eq!(plan.finish(&[]).code, Some(0));
+    // A directory with nothing in it, and one file.
+    let plan = Plan::new(&site, &["-a"], &server.url("nothing"), "nothing");
+    plan.move_all(0..plan.leases, &[]);
+    assert_eq!(plan.finish(&[]).code, Some(0));
+    assert_eq!(look(&plan.target), look(&site.root("nothing")));
+    let plan = Plan::new(&site, &["-a"], &server.url("file"), "file");
+    assert_eq!(plan.leases, 2);
+    plan.finish(&["--partial"])
+        .assert_failed(USAGE, &["--partial is about trees"]);
+    plan.move_all(0..plan.leases, &[]);
+    assert_eq!(plan.finish(&[]).code, Some(0));
+    server.stop();
+}
+
+/// `DIR/.` is what is in it, as `howdah cp` takes it; large files are asked for by names of their own.
+#[test]
+fn what_is_in_a_directory_is_planned_as_the_directory_is() {
+    let site = Site::new(100);
+    make_small(&site.root("source"));
+    fs::write(site.root("source/large"), content("large", 2 * MIB)).unwrap();
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-a"], &server.url("source/."), "new/");
+    plan.move_all(0..plan.leases, &[]);
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let told = String::from_utf8(done.out).unwrap();
+    assert!(told.ends_with("/new\n"), "{told}");
+    assert_eq!(look(&site.file("new")), copied(&site, &server, &["-a"]));
+    // A server's root, of which nothing is left without it.
+    let plan = Plan::new(&site, &["-a"], &server.url("."), "all");
+    plan.move_all(0..plan.leases, &[]);
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let all = look(&site.file("all/source"));
+    assert_eq!(all, copied(&site, &server, &["-a"]));
+    server.stop();
+}
+
+#[test]
+fn finishing_that_is_ended_while_it_clears_up_is_told_and_done_by_the_next() {
+    let site = Site::new(100);
+    make_small(&site.root("source"));
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-a"], &server.url("source"), "new");
+    plan.move_all(0..plan.leases, &[]);
+    plan.finish(&["--manifest", &site.file("none/list")])
+        .assert_failed(REFUSED, &["none", "mkdir -p"]);
+    let first = plan.finish(&["--keep"]);
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    let room = plan.room();
+    fs::remove_file(room.join("plan")).unwrap();
+    fs::remove_file(room.join("shape-0")).unwrap();
+    fs::remove_dir_all(room.join("0")).unwrap();
+    assert_eq!(plan.missing(), "");
+    let again = plan.finish(&[]);
+    assert_eq!((again.code, again.out), (Some(0), first.out));
+    assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    server.stop();
+}
+
+#[test]
+fn a_full_disk_shows_before_anything_is_moved() {
+    let site = Site::new(100);
+    fs::create_dir(site.file("small")).unwrap();
+    let Some(disk) = SmallDisk::mount(&site.file("small"), 1) else {
+        return;
+    };
+    make_small(&site.root("source"));
+    fs::write(site.root("source/large"), content("large", 2 * MIB)).unwrap();
+    let server = site.serve();
+    // Neither for small files, nor for the large one.
+    for mib in [1, 3] {
+        disk.resize(mib);
+        let (_, done) = Plan::try_new(&site, &["-a"], &server.url("source"), &site.file("small/x"));
+        done.assert_failed(NO_SPACE, &["reserve space for", "make room there"]);
+        assert_eq!(fs::read_dir(site.file("small")).unwrap().count(), 0);
+    }
+    disk.resize(6);
+    let (plan, done) = Plan::try_new(&site, &["-a"], &server.url("source"), &site.file("small/x"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    for lease in 0..plan.leases {
+        plan.move_all([lease], &[]);
+    }
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(look(&plan.target), copied(&site, &server, &["-a"]));
+    server.stop();
+}
+
+#[test]
+fn a_tree_comes_over_ssh() {
+    let site = Site::new(100);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let source = site.root("source");
+    make_small(&source);
+    fs::write(site.root("source/large"), content("large", MIB + 5)).unwrap();
+    let through = sshd.ssh();
+    let ssh = ["--ssh", &through];
+    let options = [&["-a"], &ssh[..]].concat();
+    let plan = Plan::new(&site, &options, &format!("far:{source}"), "target");
+    assert_eq!(plan.leases, 4);
+    for lease in 0..plan.leases {
+        plan.move_all([lease], &ssh);
+    }
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(look(&plan.target), look(&source));
+}

@@ -1,0 +1,13 @@
+//! The tests of the crate that need none of its insides, a module for each subject, as one program: linking a program for each took longer than
+//! running them. `tools/run_tests.py` (`make test-programs`) gives each module a process of its own.
+
+mod bbr;
+mod blast;
+mod cc;
+mod false_alarms;
+mod responses;
+mod sabul;
+mod tcp;
+mod udp;
+mod udt;
+mod udt_peer;
