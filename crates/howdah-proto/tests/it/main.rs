@@ -28,4 +28,5 @@ mod slow_sinks;
 mod starts;
 mod support;
 mod tls;
+mod varying;
 mod warm;

@@ -1,10 +1,8 @@
 //! Links whose rate changes all the time, as radio's does, in virtual time.
 
-mod support;
-
+use crate::support::{Dice, Net, at, config, ms, secs};
 use howdah_core::{Rate, Span};
 use howdah_path::{PathConfig, QueueLimit};
-use support::{Dice, Net, at, config, ms, secs};
 
 /// Seconds of a link, in steps of 200 ms.
 const STEPS: u64 = 200;
