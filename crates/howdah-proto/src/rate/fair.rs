@@ -770,7 +770,8 @@ impl Fair {
         }
         self.phase = match left {
             Some(share) => {
-                self.rate = self.rate.min(self.capacity.mul_f64(share));
+                let left = self.capacity.mul_f64(share);
+                self.rate = self.rate.min(left).max(RATE_MIN);
                 Phase::Drain
             }
             None => Phase::Cruise,

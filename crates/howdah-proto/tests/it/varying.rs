@@ -1,8 +1,9 @@
 //! Links whose rate changes all the time, as radio's does, in virtual time.
 
-use crate::support::{Dice, Net, at, config, ms, secs};
+use crate::support::{Dice, Net, at, config, for_seeds, ms, secs};
 use howdah_core::{Rate, Span};
-use howdah_path::{PathConfig, QueueLimit};
+use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_proto::{Config, Policy};
 
 /// Seconds of a link, in steps of 200 ms.
 const STEPS: u64 = 200;
@@ -116,4 +117,58 @@ fn a_window_that_was_lost_does_not_keep_a_small_one_shut() {
     }
     println!("longest stop {longest}");
     assert!(longest < secs(2), "{longest}");
+}
+
+/// Whatever a link does, it is used: its rate, delay, queue and loss change at random moments, and the sender never stops for long.
+#[test]
+fn no_change_of_a_link_makes_a_sender_stand_still() {
+    for_seeds("no_change_makes_it_stand_still", 60, |seed| {
+        let mut dice = Dice::new(seed);
+        let mtu = dice.pick(&[1_500, 9_000]);
+        let fastest = dice.spread(5e8, 5e9);
+        let draw = |dice: &mut Dice| PathConfig {
+            rate: Some(Rate::from_bits_per_sec(
+                (fastest * dice.spread(0.001, 1.0)) as u64,
+            )),
+            delay: Span::from_secs_f64(dice.spread(0.000_5, 0.15)),
+            queue: QueueLimit::Packets(dice.spread(8.0, 20_000.0) as u64),
+            loss: LossModel::Bernoulli(dice.pick(&[0.0, 0.0, 0.001, 0.03])),
+            stored_queue: true,
+            mtu,
+            ..PathConfig::default()
+        };
+        let first = draw(&mut dice);
+        let config = Config {
+            policy: dice.pick(&[Policy::Fair, Policy::Fair, Policy::Background]),
+            ..config()
+        };
+        let mut net = Net::with(seed, &first, &first, config.clone(), config);
+        net.upload(1 << 44);
+        let (mut now, mut changes) = (secs(2), secs(2));
+        net.world.run_until(at(now));
+        let (mut still, mut longest, mut before) = (Span::ZERO, Span::ZERO, 0);
+        while now < secs(40) {
+            if now >= changes {
+                changes = now + Span::from_secs_f64(dice.spread(0.2, 8.0));
+                let path = draw(&mut dice);
+                for way in [net.link.forward, net.link.backward] {
+                    net.world.set_path_config(way, &path);
+                }
+            }
+            now = now + ms(50);
+            net.world.run_until(at(now));
+            let sent = net.client().connection().stats().data_bytes_sent;
+            // (A queue that is full of what was sent is no standstill.)
+            let came = net.server().connection().stats();
+            let moved = sent + came.data_bytes_received + came.data_bytes_duplicate;
+            still = if moved == before {
+                still + ms(50)
+            } else {
+                Span::ZERO
+            };
+            before = moved;
+            longest = longest.max(still);
+        }
+        assert!(longest < secs(4), "{longest}");
+    });
 }
