@@ -71,7 +71,7 @@ pub enum Order<S> {
     /// The server has failed, which is a kind and a text.
     Failed(u8, String),
     /// The tree hears it.
-    OfTree(Message),
+    OfTree(Box<Message>),
     /// Open its place; then [`receives`](Client::receives).
     Comes(Box<Coming>),
     /// The server has that of what leaves, and takes values or not; why it does not go on with what it had.
@@ -210,7 +210,7 @@ where
         Ok(match message {
             Message::Room { lack } => Order::Room(lack),
             Message::Fail { kind, message } => Order::Failed(kind, message),
-            message if of_tree => Order::OfTree(message),
+            message if of_tree => Order::OfTree(Box::new(message)),
             Message::Sending {
                 object,
                 size,

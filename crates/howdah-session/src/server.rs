@@ -180,9 +180,8 @@ impl<P: Parts> Does<P> {
     /// reads. `is_asked`: questions about files are open.
     pub fn waits_for(&self, is_asked: bool) -> Option<Wait> {
         match self {
-            Self::Nothing => Some(Wait::Request),
             Self::Files(_) if is_asked => Some(Wait::Taking),
-            Self::Files(_) => Some(Wait::Request),
+            Self::Nothing | Self::Files(_) => Some(Wait::Request),
             Self::Begins { .. } | Self::Lands(_) | Self::Answers(_) | Self::Tree(_) => {
                 Some(Wait::Progress)
             }

@@ -118,11 +118,13 @@ fn sending() -> Message {
     }
 }
 
+type Doing = fn() -> Does<Test>;
+
 #[test]
 fn a_server_does_one_thing_at_a_time() {
     let sends = || Does::Sends(Half(Outgoing::new(1, true)));
     let receives = || Does::Receives(Half(Incoming::new(0, RangeSet::new(), true)));
-    let all: [(fn() -> Does<Test>, &str, &str); 8] = [
+    let all: [(Doing, &str, &str); 8] = [
         (|| Does::Nothing, "Get", "Failed"),
         (|| BEGINS, "Nothing", "Nothing"),
         (sends, "", "Failed"),

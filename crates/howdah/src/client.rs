@@ -393,7 +393,7 @@ impl<'a> Client<'a> {
                 let lack = lack.map(|lack| format!("{}: {}", self.peer(), shown(&lack)));
                 self.tell_room(lack.as_deref());
             }
-            Order::Comes(coming) => self.receive(now, connection, *coming)?,
+            Order::Comes(coming) => self.receive(now, connection, &coming)?,
             Order::Skip(held, values, changed) => {
                 if let Some(sending) = self.machine.sending_mut() {
                     sending.leave_out(connection, held);
@@ -459,7 +459,7 @@ impl<'a> Client<'a> {
         &mut self,
         now: Time,
         connection: &mut Connection,
-        coming: Coming,
+        coming: &Coming,
     ) -> Result<(), Error> {
         if self.on_looked(now, connection, (coming.source, coming.mode)) {
             return Ok(());
@@ -467,7 +467,7 @@ impl<'a> Client<'a> {
         let place = if let Task::Range(_, target) = &self.task {
             self.place_of_range(&Arc::clone(target), coming.source, coming.holes.clone())?
         } else {
-            self.place_for(&coming).map_err(|e| from_store(&e))?
+            self.place_for(coming).map_err(|e| from_store(&e))?
         };
         check_resumed(coming.resumed, self.held_bytes)?;
         let window = match &place {

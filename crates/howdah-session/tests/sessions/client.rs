@@ -131,7 +131,7 @@ impl Client {
                 self.found.extend(names);
             }
             Order::Placed(..) | Order::Thanks(_) | Order::Answered(_) => {
-                self.end(Ok(()), reach.disk)
+                self.end(Ok(()), reach.disk);
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 //! of which every byte has come.
 
 use crate::sides::Piece;
-use howdah_core::{Arrival, ByteRange, Datagram, RangeSet, Span, Time, Transport as _};
+use howdah_core::{Arrival, ByteRange, Datagram, RangeSet, Span, Time, Transport};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_proto::{Config, Event};
 use howdah_session::resume::GROUP;
@@ -158,7 +158,7 @@ impl Net {
             let up = [0, 1].map(|end| self.take(end));
             let is_some = |up: &Up| up.is_lost || !up.messages.is_empty() || !up.pieces.is_empty();
             let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
-            let timers = self.ends.iter().filter_map(|end| end.poll_timeout());
+            let timers = self.ends.iter().filter_map(Transport::poll_timeout);
             let next = timers.map(|(at, _)| at).chain(arrival).min();
             let next = next.filter(|next| *next <= until);
             let Some(next) = next.filter(|_| !up.iter().any(is_some)) else {

@@ -303,7 +303,7 @@ impl World {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut below = |n: u64| random.next_u64() % n;
         let mut source = Files::new();
-        for _ in 0..1 + below(12) {
+        for _ in 0..=below(12) {
             let mut path = PathBuf::from(ASKED[0]);
             for _ in 0..below(3) {
                 path.push(["a", "b", "x-rather-long-name"][below(3) as usize]);
@@ -591,19 +591,23 @@ impl World {
             return Ok(false);
         };
         let message = Message::decode(&bytes).map_err(|e| Failure::Protocol(e.to_string()))?;
-        match (client.hear(message, true)?, client.stage()) {
-            (client::Order::OfTree(Message::TreeAccepted { .. }), _) if self.is_put => {}
-            (client::Order::OfTree(Message::TreeComes { .. }), Stage::Asked) => client.moves(),
-            (client::Order::OfTree(Message::TreeDone { .. }), _) if self.is_put => {
+        let message = match client.hear(message, true)? {
+            client::Order::OfTree(message) => *message,
+            client::Order::Failed(kind, _) => {
+                return Err(Failure::Told(FailureKind::from_number(kind)));
+            }
+            client::Order::Room(_) => return Ok(true),
+            order => return Err(Failure::Protocol(format!("{order:?}"))),
+        };
+        match (message, client.stage()) {
+            (Message::TreeAccepted { .. }, _) if self.is_put => {}
+            (Message::TreeComes { .. }, Stage::Asked) => client.moves(),
+            (Message::TreeDone { .. }, _) if self.is_put => {
                 self.say(0, &Message::TreeThanks { side, report });
                 client.end();
             }
-            (client::Order::OfTree(Message::TreeThanks { .. }), Stage::Thanking) => client.end(),
-            (client::Order::Failed(kind, _), _) => {
-                return Err(Failure::Told(FailureKind::from_number(kind)));
-            }
-            (client::Order::Room(_), _) => {}
-            (order, _) => return Err(Failure::Protocol(format!("{order:?}"))),
+            (Message::TreeThanks { .. }, Stage::Thanking) => client.end(),
+            (message, _) => return Err(Failure::Protocol(format!("{message:?}"))),
         }
         Ok(true)
     }
@@ -611,9 +615,11 @@ impl World {
     /// A portion of a stream comes to one end, or it goes on with its own.
     fn stream(&mut self, tree: Option<&mut Tree>) -> Result<bool, Failure> {
         let mut some = 1 + self.below(40);
+        let Some(tree) = tree else {
+            return Ok(false);
+        };
         match tree {
-            None => Ok(false),
-            Some(Tree::Sends(sender)) => {
+            Tree::Sends(sender) => {
                 some = some.min(self.link.answers.len());
                 let bytes: Vec<u8> = self.link.answers.drain(..some).collect();
                 let by_client = self.is_put;
@@ -634,7 +640,7 @@ impl World {
                 }
                 Ok(sender.go_on(&mut self.link) || some > 0)
             }
-            Some(Tree::Receives(receiver)) => {
+            Tree::Receives(receiver) => {
                 if self.one_in(3)
                     && let Some(pack) = self.link.packs.pop_front()
                 {
