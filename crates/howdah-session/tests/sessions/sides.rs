@@ -159,6 +159,8 @@ pub(crate) struct Receiving {
     size: Option<u64>,
     /// What was there, or need not come.
     present: RangeSet,
+    /// It has been said that all of it is here, which a connection says once.
+    is_complete: bool,
 }
 
 impl Receiving {
@@ -181,6 +183,7 @@ impl Receiving {
             came,
             size,
             present,
+            is_complete: false,
         }
     }
 
@@ -220,7 +223,7 @@ impl Receiving {
         let is_here =
             groups.is_some_and(|groups| (0..groups).all(|group| self.came.contains(&group)));
         let before = self.inc.is_whole();
-        if is_here {
+        if is_here && !std::mem::replace(&mut self.is_complete, is_here) {
             self.inc.on_complete();
         }
         if let Some(end) = self.inc.take_finish() {
@@ -390,15 +393,33 @@ impl Server {
         let placed = if let Some(receiving) = self.receiving() {
             receiving.place(reach.disk, piece)
         } else {
-            // Its first bytes may be here before its place is open.
+            // Its first bytes may be here before its place is open, or all of them.
             self.early.push(piece);
+            if self.early_is_all() {
+                self.machine.on_complete(piece.object);
+            }
             Ok(())
         };
         self.unless_failed(placed, reach, said);
     }
 
+    /// Whether all of what comes is here already.
+    fn early_is_all(&self) -> bool {
+        let Some(Request::Put(put)) = &self.request else {
+            return false;
+        };
+        let is_here = |group: u64| {
+            let range = ByteRange::with_len(group * GROUP, GROUP);
+            let is_hole = put.holes.as_ref().is_some_and(|h| h.contains(range));
+            is_hole || self.early.iter().any(|piece| piece.group == group)
+        };
+        let groups = put.size.map(|size| size.div_ceil(GROUP));
+        groups.is_some_and(|groups| (0..groups).all(is_here))
+    }
+
     /// Opens what was asked for. `Some`: a session that still has the place.
     pub(crate) fn open(&mut self, reach: &mut Reach<'_>, said: &mut Said) -> Option<u64> {
+        let is_all = self.early_is_all();
         let opened = match self.request.take()? {
             Request::Put(put) => {
                 let place = Place {
@@ -424,7 +445,9 @@ impl Server {
                             });
                         }
                         let holes = put.holes.as_ref();
-                        let receiving = Receiving::new(put.object, sink, put.hash, put.size, holes);
+                        let mut receiving =
+                            Receiving::new(put.object, sink, put.hash, put.size, holes);
+                        receiving.is_complete = is_all;
                         self.machine.receives(receiving);
                         Ok(())
                     }
