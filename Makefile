@@ -190,7 +190,7 @@ bench-sim: setup ## Measure the simulator: data packets a second for one flow of
 	$(call say,simulator speed)
 	$(CARGO) run --release --locked -p howdah-proto --example sim_speed
 
-sim-sessions: setup ## A million sessions of one file in virtual time: lost connections, hosts that die, failing and full disks, hostile peers (HOWDAH_SEEDS, or HOWDAH_SEED for one)
+sim-sessions: setup ## A million sessions of one file, and of a tree, in virtual time: lost connections and packets, hosts that die, failing and full disks, hostile peers (HOWDAH_SEEDS, or HOWDAH_SEED for one)
 	$(call say,sessions in virtual time)
 	HOWDAH_SEEDS=$${HOWDAH_SEEDS:-1000000} $(CARGO) test --release --locked -p howdah-session --test it sessions:: -- --nocapture
 

@@ -3,6 +3,8 @@
 //! * A [`Message`](message::Message) is what one says on the control stream, with what it drags: [`questions`], the [`files`] of a
 //!   session that stays open, the [`pace`] of a copy, what of it is there already ([`resume`]), and a [`selection`] that is too long for
 //!   one message.
+//! * [`server`] and [`client`] are the two ends of a session: which message may come when and what it means; what their drivers need for
+//!   a [`transfer`] of one object, a tree, a question is kept in them.
 //! * [`TreeOptions`] is what one asks the other for, with its [rules](RuleList), its [list of paths](PathList), and what
 //!   a [`Filter`] makes of both.
 //! * An [`Entry`](entry::Entry) is what a manifest says about one name.
@@ -24,6 +26,7 @@
 mod allowed;
 mod answers;
 mod change;
+pub mod client;
 pub mod entry;
 mod error;
 mod failure;
@@ -52,8 +55,8 @@ pub mod reserved;
 pub mod resume;
 mod rules;
 pub mod selection;
+pub mod server;
 pub mod transfer;
-pub mod turns;
 mod waits;
 mod window;
 pub mod wire;

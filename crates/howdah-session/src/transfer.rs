@@ -80,8 +80,6 @@ pub struct Answer {
     pub message: Message,
     /// What need not be sent.
     pub held: RangeSet,
-    /// The values of its groups are told.
-    pub values: bool,
 }
 
 impl Outgoing {
@@ -96,12 +94,12 @@ impl Outgoing {
         }
     }
 
-    /// What is said to the one who asked, before anything leaves.
+    /// Goes on as the one who asked wants it. What is said to him, before anything leaves.
     ///
     /// # Errors
     ///
     /// He claims to have what cannot be.
-    pub fn answer(&self, get: &Get, opened: &Opened) -> Result<Answer, Misbehaved> {
+    pub fn answer(&mut self, get: &Get, opened: &Opened) -> Result<Answer, Misbehaved> {
         let source = opened.identity.filter(|_| get.values);
         let held = match (&get.held, &source) {
             (Some(held), Some(source)) => held.of(source)?,
@@ -115,11 +113,8 @@ impl Outgoing {
             resumed: !held.is_empty(),
             mode: opened.mode,
         };
-        Ok(Answer {
-            message,
-            held,
-            values: source.is_some(),
-        })
+        self.go_on(&held, source.is_some());
+        Ok(Answer { message, held })
     }
 
     /// Offers the copy as one that can be gone on with: not more than its [head](crate::resume::HEAD) is sent before the receiver has said what it has.

@@ -12,12 +12,11 @@ use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, PathKnowledge};
-use howdah_session::holes::Announced;
+use howdah_session::client::{self, Coming, Order, Stage};
 use howdah_session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
 use howdah_session::pace::Pace;
 use howdah_session::selection::Telling;
 use howdah_session::transfer::{End, check_resumed};
-use howdah_session::turns::{Answered, Stage};
 use howdah_session::{Wait, WaitClock};
 use howdah_store::{RoomWait, Target, TreeReport, Wake};
 use std::collections::VecDeque;
@@ -57,12 +56,8 @@ enum Step {
     Judging(Receiver<Result<(), Error>>),
     /// What is asked for is being told.
     Telling(Box<Telling>),
-    /// Asked for an object, no answer yet.
-    Asked,
-    /// Bytes move.
-    Moving,
-    /// All is here; the server's figures are on their way.
-    Thanking(SideReport),
+    /// The machine of the session knows how far it has got.
+    Talking,
     /// Over.
     Ended(Result<Box<(SideReport, SideReport)>, Error>),
 }
@@ -82,8 +77,10 @@ pub(crate) struct Client<'a> {
     wait: WaitClock,
     /// Why no connection came about: the address is to blame, another one may do.
     unanswered: Option<ConnectionError>,
-    sending: Option<Sending>,
-    receiving: Option<Receiving>,
+    /// How far the session has got, and what its messages mean.
+    machine: client::Client<Sending, Receiving>,
+    /// What this side has taken, once it has all and waits for the server's figures.
+    local: SideReport,
     tree: Option<Tree>,
     /// Where a tree's streams go, until the server says which they are.
     contents: Option<Contents>,
@@ -105,8 +102,6 @@ pub(crate) struct Client<'a> {
     peer_waits: bool,
     /// It has no place for what was asked for, or no thread, and tries again by itself.
     peer_is_busy: bool,
-    /// Of the file that comes next.
-    holes: Announced,
     /// Bytes that were there before.
     held_bytes: u64,
     /// The same command goes on where this one ended.
@@ -149,6 +144,8 @@ impl<'a> Client<'a> {
         now: Time,
     ) -> Self {
         Self {
+            machine: client::Client::new(task.wants()),
+            local: SideReport::default(),
             task,
             config,
             cancel,
@@ -159,8 +156,6 @@ impl<'a> Client<'a> {
             step: Step::Connecting,
             wait: WaitClock::default(),
             unanswered: None,
-            sending: None,
-            receiving: None,
             tree: None,
             contents: None,
             tree_done: None,
@@ -172,7 +167,6 @@ impl<'a> Client<'a> {
             room: RoomWait::default(),
             peer_waits: false,
             peer_is_busy: false,
-            holes: Announced::default(),
             held_bytes: 0,
             can_go_on: false,
             start: howdah_net::usage(),
@@ -203,6 +197,7 @@ impl<'a> Client<'a> {
         self.progress.tunnelled = tunnelled;
         self.unanswered = None;
         self.step = Step::Connecting;
+        self.machine = client::Client::new(self.task.wants());
         self.begin_flight(tunnelled);
     }
 
@@ -328,34 +323,27 @@ impl<'a> Client<'a> {
 
     fn end(&mut self, now: Time, result: Result<(SideReport, SideReport), Error>) {
         if !matches!(self.step, Step::Ended(_)) {
-            self.ended_at = now;
+            if self.machine.stage() != Stage::Thanking {
+                self.ended_at = now;
+            }
+            // The sink goes before the process ends: it removes its temporary file.
+            self.machine.end();
             self.step = Step::Ended(result.map(Box::new));
-        }
-    }
-
-    /// How far it has got.
-    fn stage(&self) -> Stage {
-        match self.step {
-            Step::Connecting | Step::Judging(_) | Step::Telling(_) => Stage::Before,
-            Step::Asked => Stage::Asked,
-            Step::Moving => Stage::Moving,
-            Step::Thanking(_) => Stage::Thanking,
-            Step::Ended(_) => Stage::Over,
         }
     }
 
     /// Whether the same command goes on where this one ended.
     fn can_go_on(&self) -> bool {
-        self.can_go_on && self.receiving.as_ref().is_none_or(|r| r.kept_bytes() > 0)
+        self.can_go_on && self.machine.receiving().is_none_or(|r| r.kept_bytes() > 0)
     }
 
     /// An error that passes or that another version does not have, with what to do.
     fn with_remedy(&self, error: Error) -> Error {
-        let question = match (&self.task, &self.step) {
-            (Task::Describe { .. }, Step::Asked) => Some("'howdah verify'"),
-            (Task::PutLease(_), Step::Moving) => Some("plans whose file comes to it"),
-            (Task::Ask { .. }, Step::Asked) => Some("this question"),
-            (Task::Files { .. }, Step::Asked) => Some("sessions that stay open for single files"),
+        let question = match (&self.task, self.machine.stage()) {
+            (Task::Describe { .. }, Stage::Asked) => Some("'howdah verify'"),
+            (Task::PutLease(_), Stage::Moving) => Some("plans whose file comes to it"),
+            (Task::Ask { .. }, Stage::Asked) => Some("this question"),
+            (Task::Files { .. }, Stage::Asked) => Some("sessions that stay open for single files"),
             _ => None,
         };
         if let (Some(question), ErrorKind::Protocol) = (question, error.kind()) {
@@ -382,9 +370,6 @@ impl<'a> Client<'a> {
             CloseCode::Application
         };
         connection.close(now, code, &error.to_string());
-        // Drop the sink before the process ends: it removes its temporary file.
-        self.receiving = None;
-        self.sending = None;
         self.stop_tree();
         self.end(now, Err(error));
     }
@@ -395,12 +380,10 @@ impl<'a> Client<'a> {
         connection: &mut Connection,
         message: Message,
     ) -> Result<(), Error> {
-        let heard = self.stage().hears(&message, self.tree.is_some())?;
-        if heard == Answered::OfTree {
-            return self.on_tree_message(now, connection, &message);
-        }
-        match message {
-            Message::Room { lack } => {
+        match self.machine.hear(message, self.tree.is_some())? {
+            Order::Nothing => {}
+            Order::OfTree(message) => return self.on_tree_message(now, connection, &message),
+            Order::Room(lack) => {
                 self.peer_waits = lack.is_some();
                 if lack.is_none() && std::mem::take(&mut self.peer_is_busy) {
                     let text = format!("{} has time now", self.peer());
@@ -410,123 +393,107 @@ impl<'a> Client<'a> {
                 let lack = lack.map(|lack| format!("{}: {}", self.peer(), shown(&lack)));
                 self.tell_room(lack.as_deref());
             }
-            Message::Sending {
-                object,
-                size,
-                hash,
-                source,
-                resumed,
-                mode,
-            } => {
-                if self.on_looked(now, connection, (source, mode)) {
+            Order::Comes(coming) => self.receive(now, connection, &coming)?,
+            Order::Skip(held, values, changed) => {
+                if let Some(sending) = self.machine.sending_mut() {
+                    sending.leave_out(connection, held);
+                    self.held_bytes = sending.held_bytes();
+                }
+                if matches!(self.task, Task::PutLease(_)) {
+                    // It has the rest another way, and begins a lease anew.
                     return Ok(());
                 }
-                let holes = self.holes.take(object, size)?;
-                let place = if let Task::Range(_, target) = &self.task {
-                    self.place_of_range(&Arc::clone(target), source, holes.clone())?
-                } else {
-                    self.place_for(size, hash, source, holes.clone(), mode)
-                        .map_err(|e| from_store(&e))?
-                };
-                check_resumed(resumed, self.held_bytes)?;
-                let window = match &place {
-                    Place::Store(sink) => sink.window_end(),
-                    Place::Null { .. } => None,
-                };
-                let holes = holes.as_ref();
-                let receiving = Receiving::new(connection, object, place, size, hash, holes)?;
-                self.receiving = Some(receiving);
-                if let Some(window) = window {
-                    connection.grant_window(object, window);
-                }
-                self.total = size;
-                self.step = Step::Moving;
+                self.can_go_on = values;
+                let changed = changed.map(|text| shown(&text));
+                self.tell_resumed(changed.as_deref());
             }
-            Message::Ready {
-                object,
-                held,
-                values,
-                changed,
-            } => {
-                let sending = self.sending.as_mut().filter(|s| s.object == object);
-                if let Some(sending) = sending {
-                    sending.on_ready(connection, &held, values)?;
-                    self.held_bytes = sending.held_bytes();
-                    if matches!(self.task, Task::PutLease(_)) {
-                        // It has the rest another way, and begins a lease anew.
-                        return Ok(());
-                    }
-                    self.can_go_on = values;
-                    let changed: Option<String> =
-                        changed.map(|text| text.chars().filter(|c| !c.is_control()).collect());
-                    self.tell_resumed(changed.as_deref());
-                }
-            }
-            Message::Holes { object, ranges } => self.holes.note(object, ranges),
-            Message::Values {
-                object,
-                first,
-                values,
-            } => {
-                if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
+            Order::Values(first, values) => {
+                if let Some(receiving) = self.machine.receiving_mut() {
                     receiving.on_values(first, &values)?;
                 }
             }
-            Message::End {
-                object,
-                size,
-                blake3,
-            } => {
-                if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
-                    self.total = Some(size);
-                    receiving.on_end(connection, End { size, blake3 })?;
+            Order::Size(end) => {
+                self.total = Some(end.size);
+                if let Some(receiving) = self.machine.receiving() {
+                    receiving.limit(connection, end)?;
                 }
             }
-            Message::Done { object, side } => {
-                if let Some(sending) = self.sending.take_if(|s| s.object == object) {
-                    let End { size, blake3 } = sending.on_done()?;
-                    self.hash = blake3;
-                    if sending.has_grown() {
-                        self.tell_grown(size);
-                    }
-                    self.progress.bytes = size;
-                    connection.finish_sending(object);
-                    let mut local = side_report(self.start, &connection.stats());
-                    let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
-                    local.bottleneck = self
-                        .at_cap
-                        .verdict(connection, sending.waits.verdict(fixed));
-                    self.end(now, Ok((local, side)));
-                    connection.close(now, CloseCode::Done, "");
+            Order::Placed(sending, End { size, blake3 }, side) => {
+                self.hash = blake3;
+                if sending.has_grown() {
+                    self.tell_grown(size);
                 }
+                self.progress.bytes = size;
+                connection.finish_sending(sending.object);
+                let mut local = side_report(self.start, &connection.stats());
+                let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
+                local.bottleneck = self
+                    .at_cap
+                    .verdict(connection, sending.waits.verdict(fixed));
+                self.end(now, Ok((local, side)));
+                connection.close(now, CloseCode::Done, "");
             }
-            Message::Findings(part) => {
-                self.step = Step::Moving;
-                return self.on_findings(part);
-            }
-            Message::Answered(sum) => {
+            Order::Found(part) => return self.on_findings(part),
+            Order::Answered(sum) => {
                 if let Task::Ask { answers, .. } = &self.task {
                     answers.with(|all| all.1 = sum);
-                    let local = side_report(self.start, &connection.stats());
-                    self.end(now, Ok((local, SideReport::default())));
-                    connection.close(now, CloseCode::Done, "");
                 }
+                let local = side_report(self.start, &connection.stats());
+                self.end(now, Ok((local, SideReport::default())));
+                connection.close(now, CloseCode::Done, "");
             }
-            Message::FilesOpen { answers } => return self.on_files_open(connection, answers),
-            Message::Thanks { side } => {
-                if let Step::Thanking(local) = self.step {
-                    self.step = Step::Ended(Ok(Box::new((local, side))));
-                    connection.close(now, CloseCode::Done, "");
-                }
+            Order::FilesOpen(answers) => return self.on_files_open(connection, answers),
+            Order::Thanks(side) => {
+                self.end(now, Ok((self.local, side)));
+                connection.close(now, CloseCode::Done, "");
             }
-            Message::Fail { kind, message } => {
-                let error = dialogue::failure(kind, &message, &self.peer());
-                return Err(error);
+            Order::Failed(kind, message) => {
+                return Err(dialogue::failure(kind, &message, &self.peer()));
             }
-            // Whatever else may come now is a last word that has been overtaken.
-            _ => {}
         }
         Ok(())
+    }
+
+    /// What was asked for comes: opens its place.
+    fn receive(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        coming: &Coming,
+    ) -> Result<(), Error> {
+        if self.on_looked(now, connection, (coming.source, coming.mode)) {
+            return Ok(());
+        }
+        let place = if let Task::Range(_, target) = &self.task {
+            self.place_of_range(&Arc::clone(target), coming.source, coming.holes.clone())?
+        } else {
+            self.place_for(coming).map_err(|e| from_store(&e))?
+        };
+        check_resumed(coming.resumed, self.held_bytes)?;
+        let window = match &place {
+            Place::Store(sink) => sink.window_end(),
+            Place::Null { .. } => None,
+        };
+        let (object, size, holes) = (coming.object, coming.size, coming.holes.as_ref());
+        let receiving = Receiving::new(connection, object, place, size, coming.hash, holes)?;
+        self.machine.receives(receiving);
+        if let Some(window) = window {
+            connection.grant_window(object, window);
+        }
+        self.total = size;
+        Ok(())
+    }
+
+    /// All is here, and the server knows; its figures are on their way.
+    fn thanks(&mut self, now: Time, local: SideReport) {
+        self.ended_at = now;
+        self.local = local;
+        self.machine.thanks();
+    }
+
+    /// Whether something moves.
+    fn moves(&self) -> bool {
+        self.machine.stage() == Stage::Moving
     }
 
     fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
@@ -551,7 +518,7 @@ impl<'a> Client<'a> {
                 }
             }
         }
-        if let Some(sending) = &mut self.sending {
+        if let Some(sending) = self.machine.sending_mut() {
             sending.poll(now, connection)?;
             let object = sending.object;
             if connection.sent_end(object) > 0 {
@@ -569,19 +536,17 @@ impl<'a> Client<'a> {
             self.tell_room(lack.as_deref());
         }
         self.move_tree(now, connection)?;
-        if let Some(receiving) = &mut self.receiving {
+        if let Some(receiving) = self.machine.receiving_mut() {
             self.progress.bytes = connection.received_bytes(receiving.object);
             if let Some(arrived) = receiving.poll(now, connection)? {
                 let object = receiving.object;
                 self.hash = receiving.told().and_then(|end| end.blake3);
-                self.receiving = None;
                 connection.finish_receiving(object);
                 let mut side = side_report(self.start, &connection.stats());
                 side.hashed = arrived.hashed;
                 side.reread = arrived.reread;
                 connection.send_control(&Message::Done { object, side }.encode());
-                self.ended_at = now;
-                self.step = Step::Thanking(side);
+                self.thanks(now, side);
             }
         }
         Ok(())
@@ -632,9 +597,7 @@ impl Application for Client<'_> {
                     self.on_message(now, connection, message)
                 }),
             Event::ObjectComplete(object) => {
-                if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
-                    receiving.on_complete();
-                }
+                self.machine.on_complete(object);
                 if let Some(tree) = &mut self.tree {
                     tree.on_complete(object);
                 }
@@ -642,8 +605,6 @@ impl Application for Client<'_> {
             }
             Event::Closed(error) => {
                 let why = self.with_remedy(from_connection(&error, &self.peer()));
-                self.receiving = None;
-                self.sending = None;
                 self.stop_tree();
                 let is_elsewhere = match error {
                     ConnectionError::NoAnswer | ConnectionError::Unreachable => true,
@@ -656,14 +617,12 @@ impl Application for Client<'_> {
                 if matches!(self.step, Step::Connecting) && is_elsewhere {
                     self.unanswered = Some(error.clone());
                 }
-                match self.step {
-                    // The bytes are here and right; only the server's figures are missing. Or what it has removed.
-                    Step::Thanking(local) if !self.task.removes() => {
-                        let nothing = SideReport::default();
-                        self.step = Step::Ended(Ok(Box::new((local, nothing))));
-                    }
-                    _ => self.end(now, Err(why)),
-                }
+                let result = if self.machine.has_all() {
+                    Ok((self.local, SideReport::default()))
+                } else {
+                    Err(why)
+                };
+                self.end(now, result);
                 Ok(())
             }
             _ => Ok(()),
@@ -677,19 +636,22 @@ impl Application for Client<'_> {
         if let Some(tree) = &mut self.tree {
             return tree.read(object, offset, buffer);
         }
-        match self.sending.as_mut().filter(|s| s.object == object) {
+        let sending = self.machine.sending_mut();
+        match sending.filter(|s| s.object == object) {
             Some(sending) => sending.read(offset, buffer),
             None => buffer.fill(0),
         }
     }
 
     fn accepts_data(&mut self, _key: ConnKey) -> bool {
-        self.receiving.as_ref().is_none_or(Receiving::accepts_data)
+        let receiving = self.machine.receiving();
+        receiving.is_none_or(Receiving::accepts_data)
             && self.tree.as_ref().is_none_or(Tree::accepts_data)
     }
 
     fn place(&mut self, _key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
-        if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
+        let receiving = self.machine.receiving_mut();
+        if let Some(receiving) = receiving.filter(|r| r.object == object) {
             receiving.place(buffer, parts);
         } else if let Some(tree) = &mut self.tree {
             tree.place(object, buffer, parts);
@@ -700,7 +662,7 @@ impl Application for Client<'_> {
         if let Some(tree) = &mut self.tree {
             return tree.take_spare();
         }
-        self.receiving.as_mut().and_then(Receiving::take_spare)
+        self.machine.receiving_mut().and_then(Receiving::take_spare)
     }
 
     fn poll(&mut self, now: Time, _key: ConnKey, connection: &mut Connection) {
@@ -709,7 +671,7 @@ impl Application for Client<'_> {
             return;
         }
         let goes = matches!(&self.task, Task::Files { desk } if desk.is_closed());
-        if self.cancel.is_cancelled() && !(goes && matches!(self.step, Step::Moving)) {
+        if self.cancel.is_cancelled() && !(goes && self.moves()) {
             let begun = match &self.task {
                 Task::PutTree { options, .. } | Task::GetTree { options, .. } => {
                     self.tree.is_some() && !options.dry_run
@@ -729,14 +691,14 @@ impl Application for Client<'_> {
             self.fail(now, connection, error);
             return;
         }
-        if matches!(self.step, Step::Asked | Step::Moving) {
+        if matches!(self.machine.stage(), Stage::Asked | Stage::Moving) {
             self.keep_pace(now, connection);
         }
-        if matches!(self.step, Step::Moving) && self.task.is_put() {
+        if self.moves() && self.task.is_put() {
             self.at_cap.watch_sent(now, connection);
         }
         let mut wait = self.waits_for(connection);
-        if let (Step::Moving, Some(tree)) = (&self.step, &mut self.tree)
+        if let (Stage::Moving, Some(tree)) = (self.machine.stage(), &mut self.tree)
             && !tree.has_moved(connection)
             // Whoever rests for an hour does not hang.
             && !self.config.throttle.is_paused()

@@ -2,11 +2,12 @@
 
 use howdah_core::{ByteRange, RangeSet};
 use howdah_session::SourceIdentity;
+use howdah_session::client::{self, Stage, Wants};
 use howdah_session::message::{Message, SideReport};
 use howdah_session::pace::Pace;
 use howdah_session::resume::{GROUP, WireHeld};
+use howdah_session::server::{Does, Order, Parts, Server};
 use howdah_session::transfer::{End, Get, Incoming, Opened, Outgoing, check_resumed, resumable};
-use howdah_session::turns::{Answered, Doing, Heard, Stage};
 
 const SIZE: u64 = 9 * GROUP + 5;
 const END: End = End {
@@ -46,66 +47,206 @@ fn done() -> Message {
     }
 }
 
-#[test]
-fn a_server_does_one_thing_at_a_time() {
-    let hears = |doing: Doing, message: &Message| doing.hears(message).ok();
-    for (doing, asked, failed) in [
-        (Doing::Nothing, Some(Heard::Begin), Some(Heard::Failed)),
-        (Doing::Beginning, Some(Heard::Later), Some(Heard::Later)),
-        (Doing::One, None, Some(Heard::Failed)),
-        (Doing::Tree, Some(Heard::OfTree), Some(Heard::OfTree)),
-        (Doing::Files, None, Some(Heard::Failed)),
-    ] {
-        assert_eq!(hears(doing, &get()), asked, "{doing:?}");
-        assert_eq!(hears(doing, &Message::OpenFiles), asked, "{doing:?}");
-        let fail = Message::Fail {
-            kind: 0,
-            message: String::new(),
-        };
-        assert_eq!(hears(doing, &fail), failed, "{doing:?}");
-        assert_eq!(
-            hears(doing, &Message::Pace(Pace::default())),
-            Some(Heard::Pace)
-        );
-        let questions = hears(doing, &Message::AskFiles(Vec::new()));
-        assert_eq!(questions == Some(Heard::OfFiles), doing == Doing::Files);
+/// A driver's part that is nothing but the half of an object.
+#[derive(Debug)]
+struct Half<T>(T);
+
+impl<T> AsRef<T> for Half<T> {
+    fn as_ref(&self) -> &T {
+        &self.0
     }
-    // What a server says itself.
-    let sending = Message::FilesOpen { answers: 1 };
-    assert!(Doing::Nothing.hears(&sending).is_err());
-    assert_eq!(Doing::Nothing.hears(&done()), Ok(Heard::OfObject));
 }
 
-#[test]
-fn a_client_hears_what_it_has_asked_for_and_once() {
-    let sending = Message::Sending {
+impl<T> AsMut<T> for Half<T> {
+    fn as_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+#[derive(Debug)]
+struct Test;
+
+impl Parts for Test {
+    type Sending = Half<Outgoing>;
+    type Receiving = Half<Incoming>;
+    type Landing = ();
+    type Question = ();
+    type Tree = ();
+    type Files = ();
+}
+
+const BEGINS: Does<Test> = Does::Begins {
+    object: Some(0),
+    is_complete: false,
+};
+
+fn server(does: Does<Test>) -> Server<Test> {
+    let mut server = Server::new(None);
+    server.does(does);
+    server
+}
+
+fn fail() -> Message {
+    Message::Fail {
+        kind: 0,
+        message: String::new(),
+    }
+}
+
+fn put() -> Message {
+    Message::Put {
+        object: 0,
+        path: "a".into(),
+        name: None,
+        size: Some(SIZE),
+        hash: true,
+        source: Some(source()),
+        resume: true,
+        reread: false,
+        mode: None,
+    }
+}
+
+fn sending() -> Message {
+    Message::Sending {
         object: 1,
         size: None,
         hash: true,
         source: None,
         resumed: false,
         mode: None,
+    }
+}
+
+type Doing = fn() -> Does<Test>;
+
+#[test]
+fn a_server_does_one_thing_at_a_time() {
+    let sends = || Does::Sends(Half(Outgoing::new(1, true)));
+    let receives = || Does::Receives(Half(Incoming::new(0, RangeSet::new(), true)));
+    let all: [(Doing, &str, &str); 8] = [
+        (|| Does::Nothing, "Get", "Failed"),
+        (|| BEGINS, "Nothing", "Nothing"),
+        (sends, "", "Failed"),
+        (receives, "", "Failed"),
+        (|| Does::Lands(()), "", "Failed"),
+        (|| Does::Answers(()), "", "Failed"),
+        (|| Does::Tree(()), "OfTree", "OfTree"),
+        (|| Does::Files(()), "", "Failed"),
+    ];
+    for (does, asked, failed) in all {
+        let hears = |message: Message| match server(does()).hear(message) {
+            Ok(order) => {
+                let order = format!("{order:?}");
+                order.split('(').next().unwrap_or_default().to_owned()
+            }
+            Err(_) => String::new(),
+        };
+        let what = format!("{:?}", does());
+        assert_eq!(hears(get()), asked, "{what}");
+        assert_eq!(hears(fail()), failed, "{what}");
+        assert_eq!(
+            hears(Message::OpenFiles).is_empty(),
+            asked.is_empty(),
+            "{what}"
+        );
+        assert_eq!(hears(Message::Pace(Pace::default())), "Pace");
+        let questions = hears(Message::AskFiles(Vec::new()));
+        assert_eq!(questions == "AskFiles", what.starts_with("Files"));
+    }
+    // What a server says itself.
+    let said = Message::FilesOpen { answers: 1 };
+    assert!(server(Does::Nothing).hear(said).is_err());
+    assert!(matches!(
+        server(Does::Nothing).hear(done()),
+        Ok(Order::Nothing)
+    ));
+}
+
+#[test]
+fn what_comes_before_its_place_is_open_is_kept_within_bounds() {
+    let mut server = server(Does::Nothing);
+    assert!(matches!(server.hear(put()), Ok(Order::Put(..))));
+    assert!(server.admits(0) && !server.admits(1));
+    let end = |object| Message::End {
+        object,
+        size: SIZE,
+        blake3: END.blake3,
     };
-    for stage in [
+    assert!(matches!(server.hear(end(0)), Ok(Order::Nothing)));
+    assert!(server.catch_up().is_none(), "it is not open");
+    server.on_complete(1);
+    server.on_complete(0);
+    server.receives(Half(Incoming::new(0, RangeSet::new(), true)));
+    let late = server.catch_up().expect("the end");
+    assert!(matches!(server.hear(late), Ok(Order::Size(END))));
+    assert!(matches!(server.hear(end(1)), Ok(Order::Nothing)), "another");
+    let receiving = server.now_mut().receiving().expect("it comes");
+    assert_eq!(receiving.0.take_finish(), Some(END), "all of it came early");
+    assert!(server.hear(put()).is_err(), "one at a time");
+    server.end();
+    assert!(matches!(server.hear(put()), Ok(Order::Put(..))));
+    let is_kept = |_| server.hear(end(0)).is_ok();
+    assert_eq!((0..1_000).map(is_kept).filter(|kept| *kept).count(), 256);
+    server.end();
+    assert!(
+        server.catch_up().is_none(),
+        "they went with what they were about"
+    );
+}
+
+#[test]
+fn a_client_hears_what_it_has_asked_for_and_once() {
+    type Client = client::Client<Half<Outgoing>, Half<Incoming>>;
+    let of = |wants, stage| {
+        let mut client = Client::new(wants);
+        match stage {
+            Stage::Before => {}
+            Stage::Asked => client.asked(),
+            Stage::Moving => client.moves(),
+            Stage::Thanking => client.thanks(),
+            Stage::Over => client.end(),
+        }
+        client
+    };
+    let tree = Wants::Tree { removes: false };
+    let all = [Wants::Put, Wants::Get, tree, Wants::Ask, Wants::Files];
+    let stages = [
         Stage::Before,
         Stage::Asked,
         Stage::Moving,
         Stage::Thanking,
         Stage::Over,
-    ] {
-        let comes = stage.hears(&sending, false);
-        assert_eq!(comes.is_ok(), stage == Stage::Asked, "{stage:?}");
-        assert_eq!(stage.hears(&done(), false), Ok(Answered::OfObject));
-        assert_eq!(stage.hears(&done(), true), Ok(Answered::OfTree));
-        let thanks = Message::Thanks {
-            side: SideReport::default(),
-        };
-        let heard = stage.hears(&thanks, false);
-        let awaited = stage == Stage::Thanking;
-        assert_eq!(heard == Ok(Answered::Thanks), awaited, "{stage:?}");
+    ];
+    for (wants, stage) in all.into_iter().flat_map(|w| stages.map(|s| (w, s))) {
+        let hear = |message, of_tree| of(wants, stage).hear(message, of_tree);
+        let is_asked = |by| stage == Stage::Asked && wants == by;
+        let what = format!("{wants:?} {stage:?}");
+        assert_eq!(
+            hear(sending(), false).is_ok(),
+            is_asked(Wants::Get),
+            "{what}"
+        );
+        let files = Message::FilesOpen { answers: 1 };
+        assert_eq!(hear(files, false).is_ok(), is_asked(Wants::Files), "{what}");
+        let found = Message::Findings(Vec::new());
+        assert_eq!(hear(found, false).is_ok(), wants == Wants::Ask, "{what}");
+        assert!(matches!(hear(done(), false), Ok(client::Order::Nothing)));
+        assert!(matches!(hear(done(), true), Ok(client::Order::OfTree(_))));
+        let side = SideReport::default();
+        let heard = hear(Message::Thanks { side }, false);
+        let is_thanked = matches!(heard, Ok(client::Order::Thanks(_)));
+        assert_eq!(is_thanked, stage == Stage::Thanking, "{what}");
         // What a client says itself.
-        assert!(stage.hears(&get(), false).is_err());
+        assert!(hear(get(), false).is_err());
+        assert_eq!(of(wants, stage).has_all(), stage == Stage::Thanking);
     }
+    let removes = Wants::Tree { removes: true };
+    assert!(!of(removes, Stage::Thanking).has_all());
+    // It comes as one object, and that once.
+    let mut client = of(Wants::Get, Stage::Asked);
+    client.receives(Half(Incoming::new(1, RangeSet::new(), true)));
+    assert!(client.hear(sending(), false).is_err());
 }
 
 #[test]
@@ -152,7 +293,8 @@ fn what_cannot_be_there_is_not_left_out() {
             held: Some(WireHeld::new(of, &first_groups(groups))),
             values: true,
         };
-        let answer = Outgoing::new(1, true).answer(&ask, &opened).ok();
+        let mut out = Outgoing::new(1, true);
+        let answer = out.answer(&ask, &opened).ok();
         assert_eq!(answer.map(|answer| !answer.held.is_empty()), resumed);
     }
     assert!(check_resumed(true, 0).is_err() && check_resumed(false, 1).is_err());

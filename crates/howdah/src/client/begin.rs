@@ -7,13 +7,14 @@ use crate::session::pace;
 use crate::session::receiving::Place;
 use crate::session::sending::Sending;
 use crate::{Error, ErrorKind, Location, PathBytes};
-use howdah_core::{RangeSet, Time};
+use howdah_core::Time;
 use howdah_proto::Connection;
+use howdah_session::client::Coming;
 use howdah_session::message::Message;
 use howdah_session::resume::WireHeld;
 use howdah_store::{
-    Limits, RoomWait, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError,
-    Target, TreeOptions,
+    Limits, RoomWait, Sink, SinkOptions, SinkSpec, Source, SourceSpec, StoreError, Target,
+    TreeOptions,
 };
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ impl Client<'_> {
 
     pub(super) fn begin(&mut self, connection: &mut Connection) -> Result<(), Error> {
         self.progress.answered = true;
+        self.step = Step::Talking;
         self.room = RoomWait::new(self.config.wait_for_space.into(), self.wake());
         match &self.task {
             Task::Put { source, path } => {
@@ -100,8 +102,7 @@ impl Client<'_> {
                     mode,
                 };
                 connection.send_control(&put.encode_patient(self.config.wait_for_space));
-                self.sending = Some(sending);
-                self.step = Step::Moving;
+                self.machine.sends(sending);
             }
             Task::PutLease(lease) => {
                 let lease = Arc::clone(lease);
@@ -133,7 +134,7 @@ impl Client<'_> {
                 } else {
                     get.encode()
                 });
-                self.step = Step::Asked;
+                self.machine.asked();
             }
             Task::Look(path, _) => self.ask_for(connection, path.clone(), None),
             Task::Range(path, target) => {
@@ -142,11 +143,11 @@ impl Client<'_> {
             }
             Task::Ask { question, .. } => {
                 connection.send_control(&Message::Ask(question.clone()).encode());
-                self.step = Step::Asked;
+                self.machine.asked();
             }
             Task::Files { .. } => {
                 connection.send_control(&Message::OpenFiles.encode());
-                self.step = Step::Asked;
+                self.machine.asked();
             }
             Task::PutTree { options, .. } => {
                 // The list is for the one who walks.
@@ -184,14 +185,8 @@ impl Client<'_> {
         Target::open_local(target).map(Some)
     }
 
-    pub(super) fn place_for(
-        &mut self,
-        size: Option<u64>,
-        hash: bool,
-        source: Option<SourceIdentity>,
-        holes: Option<RangeSet>,
-        mode: Option<u32>,
-    ) -> Result<Place, StoreError> {
+    pub(super) fn place_for(&mut self, coming: &Coming) -> Result<Place, StoreError> {
+        let (size, hash, source) = (coming.size, coming.hash, coming.source);
         let wake = self.wake();
         if let Some(target) = self.target.take() {
             let held = target.held().cloned();
@@ -199,9 +194,9 @@ impl Client<'_> {
                 hash,
                 size,
                 source,
-                holes,
+                holes: coming.holes.clone(),
                 reread: self.config.reread,
-                mode,
+                mode: coming.mode,
                 room: self.room.clone(),
                 ..SinkOptions::default()
             };

@@ -1,9 +1,8 @@
 //! The connection of a session that stays open.
 
-use super::{Client, Step, Task};
+use super::{Client, Task};
 use crate::Error;
 use crate::session::dialogue::side_report;
-use crate::session::files::protocol;
 use crate::session::streams::receive_answers;
 use howdah_core::Time;
 use howdah_proto::Connection;
@@ -18,21 +17,15 @@ impl Client<'_> {
         connection: &mut Connection,
         answers: u64,
     ) -> Result<(), Error> {
-        let (Task::Files { desk }, Step::Asked) = (&self.task, &self.step) else {
-            return Err(protocol("the server answers out of turn"));
+        let Task::Files { desk } = &self.task else {
+            return Ok(());
         };
         let (tap, spout) = pipe();
         let receiving = receive_answers(connection, answers, tap, &self.wake())?;
         desk.on_connected(self.wake());
         desk.on_open(spout)?;
-        self.receiving = Some(receiving);
-        self.step = Step::Moving;
+        self.machine.receives(receiving);
         Ok(())
-    }
-
-    /// Whether something is asked and not answered.
-    pub(super) fn waits_for_files(&self) -> bool {
-        matches!(&self.task, Task::Files { desk } if desk.is_waiting())
     }
 
     /// Asks what there is to ask; ends the session if that is wanted.
@@ -44,10 +37,9 @@ impl Client<'_> {
         let Task::Files { desk } = &self.task else {
             return Ok(());
         };
-        if desk.is_closed() && matches!(self.step, Step::Moving) {
+        if desk.is_closed() && self.moves() {
             let gives_up = desk.is_waiting();
             let local = side_report(self.start, &connection.stats());
-            self.receiving = None;
             self.end(now, Ok((local, SideReport::default())));
             // The server's log has it that way.
             if gives_up {
@@ -64,12 +56,12 @@ impl Client<'_> {
                 format!("{}: {error}", self.peer()),
             ));
         }
-        let came = self.receiving.as_ref();
+        let came = self.machine.receiving();
         let came = came.map_or(0, |receiving| connection.received_bytes(receiving.object));
         if came > self.progress.bytes {
             self.wait.restart(now);
         }
-        if matches!(self.step, Step::Moving) {
+        if self.moves() {
             connection.set_quiet(now, !desk.is_waiting());
             for message in desk.take_questions() {
                 connection.send_control(&message.encode());

@@ -84,7 +84,7 @@ impl Client<'_> {
                 before.behind_until
             },
         };
-        if !matches!(self.step, Step::Moving) {
+        if !self.moves() {
             return Held::Talk;
         }
         let throttle = &self.config.throttle;
@@ -102,7 +102,7 @@ impl Client<'_> {
             let came = Rate::from_bits_per_sec((came as f64 * 8.0 / passed) as u64);
             let at_limit = |limit: Rate| came >= limit.mul_f64(AT_LIMIT);
             let waits = |receiving: &Receiving| receiving.holds_back(connection);
-            let window = self.receiving.as_ref().is_some_and(waits);
+            let window = self.machine.receiving().is_some_and(waits);
             return if window || connection.sink_fill().is_some_and(|fill| fill >= FULL) {
                 Held::Sink
             } else if throttle.limit().is_some_and(at_limit) {

@@ -1,7 +1,7 @@
 //! A client that asks which version of a file is there, or for a range of it.
 
 use super::task::LeaseTask;
-use super::{Client, Step, Task};
+use super::{Client, Task};
 use crate::lease::source_changed;
 use crate::range::{SourceFile, held};
 use crate::session::dialogue::side_report;
@@ -37,7 +37,7 @@ impl Client<'_> {
             values: true,
         };
         connection.send_control(&get.encode());
-        self.step = Step::Asked;
+        self.machine.asked();
     }
 
     /// The file is that one. `false`: that was not all that was asked for.
@@ -89,8 +89,7 @@ impl Client<'_> {
             source: identity,
         });
         connection.send_control(&put.encode_patient(self.config.wait_for_space));
-        self.sending = Some(sending);
-        self.step = Step::Moving;
+        self.machine.sends(sending);
         Ok(())
     }
 

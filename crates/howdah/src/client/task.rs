@@ -4,6 +4,7 @@ use crate::ask::Answers;
 use crate::range::Seen;
 use crate::remote::desk::Desk;
 use crate::{Location, PathBytes};
+use howdah_session::client::Wants;
 use howdah_session::questions::Question;
 use howdah_store::{
     ComparisonState, RangeFile, ReceiverEnds, SourceIdentity, TreeOptions, TreeSource, TreeTarget,
@@ -96,8 +97,17 @@ impl Task {
         }
     }
 
-    /// Whether the server removes what it has sent.
-    pub(super) fn removes(&self) -> bool {
-        matches!(self, Self::GetTree { options, .. } if options.remove_source)
+    /// The same for the machine of the session.
+    pub(super) fn wants(&self) -> Wants {
+        match self {
+            Self::Put { .. } | Self::PutLease(_) => Wants::Put,
+            Self::Get { .. } | Self::Look(..) | Self::Range(..) => Wants::Get,
+            Self::GetTree { options, .. } => Wants::Tree {
+                removes: options.remove_source,
+            },
+            Self::PutTree { .. } | Self::Describe { .. } => Wants::Tree { removes: false },
+            Self::Ask { .. } => Wants::Ask,
+            Self::Files { .. } => Wants::Files,
+        }
     }
 }

@@ -99,7 +99,8 @@ fn a_server_that_does_not_answer_a_request_is_given_up() {
 #[test]
 fn figures_that_do_not_come_do_not_spoil_a_copy() {
     let (seconds, result) = wait_in(get(), |client, _| {
-        client.step = Step::Thanking(SideReport::default());
+        client.machine.asked();
+        client.machine.thanks();
     });
     assert_eq!(seconds, 5);
     assert_eq!(result.expect("it is done").bytes, 0);
@@ -109,7 +110,7 @@ fn figures_that_do_not_come_do_not_spoil_a_copy() {
 fn a_server_that_never_confirms_is_given_up() {
     let (seconds, result) = wait_in(put(), |client, connection| {
         client.begin(connection).expect("nothing to read");
-        let sending = client.sending.as_mut().expect("it sends");
+        let sending = client.machine.sending_mut().expect("it sends");
         sending.cut(connection);
     });
     assert_eq!(seconds, 600);
@@ -122,7 +123,7 @@ fn a44_who_has_all_before_the_end_was_told_is_not_believed() {
     for has_ended in [false, true] {
         let (_, result) = wait_in(put(), |client, connection| {
             client.begin(connection).expect("nothing to read");
-            let sending = client.sending.as_mut().expect("it sends");
+            let sending = client.machine.sending_mut().expect("it sends");
             if has_ended {
                 sending.cut(connection);
             }
@@ -151,8 +152,7 @@ fn an_object_without_an_end_is_given_up() {
         let mut receiving =
             Receiving::new(connection, 1, place, Some(0), false, None).expect("opened");
         receiving.on_complete();
-        client.receiving = Some(receiving);
-        client.step = Step::Moving;
+        client.machine.receives(receiving);
     });
     assert_eq!(seconds, 60);
     let error = result.expect_err("no end");
@@ -175,7 +175,7 @@ fn a_question_that_nobody_answers_ends() {
 fn a_server_that_is_too_old_for_single_files_is_named() {
     let desk = Desk::default();
     let (_, result) = wait_in(Task::Files { desk }, |client, connection| {
-        client.step = Step::Asked;
+        client.machine.asked();
         let error = ConnectionError::ClosedByPeer {
             code: CloseCode::Protocol,
             reason: "sent a message that makes no sense".into(),

@@ -9,6 +9,7 @@ use crate::{Error, ErrorKind, PathBytes, RatePolicy};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
+use howdah_session::client::Stage;
 use howdah_session::message::Message;
 use howdah_session::selection::Telling;
 use howdah_store::{TreeOptions, TreeReceiver, TreeReport, TreeSender};
@@ -48,6 +49,7 @@ impl Client<'_> {
         named: Vec<PathBytes>,
         asked: TreeOptions,
     ) -> Result<(), Error> {
+        self.step = Step::Talking;
         let wake = self.wake();
         let again = || Error::new(ErrorKind::Network, "the connection began twice");
         match &mut self.task {
@@ -70,7 +72,7 @@ impl Client<'_> {
                 let patience = self.config.wait_for_space;
                 let announce = |manifest, packs| announce(manifest, packs).encode_patient(patience);
                 self.tree = Some(Tree::send(connection, started, options, &wake, announce)?);
-                self.step = Step::Moving;
+                self.machine.moves();
             }
             Task::GetTree {
                 paths,
@@ -90,7 +92,7 @@ impl Client<'_> {
                     Tree::receive(connection, started, options, true, &wake, announce)?;
                 self.tree = Some(tree);
                 self.contents = Some(contents);
-                self.step = Step::Asked;
+                self.machine.asked();
             }
             Task::Describe {
                 path, ends, state, ..
@@ -104,7 +106,7 @@ impl Client<'_> {
                 let (tree, contents) = Tree::compare(connection, ends, state, &wake, announce)?;
                 self.tree = Some(tree);
                 self.contents = Some(contents);
-                self.step = Step::Asked;
+                self.machine.asked();
             }
             Task::Put { .. }
             | Task::PutLease(_)
@@ -126,12 +128,12 @@ impl Client<'_> {
     ) -> Result<(), Error> {
         let wake = self.wake();
         let out_of_turn = || Error::new(ErrorKind::Protocol, "the server answers out of turn");
-        if let (Message::TreeThanks { side, report }, Step::Thanking(local)) = (message, &self.step)
+        if let (Message::TreeThanks { side, report }, Stage::Thanking) =
+            (message, self.machine.stage())
         {
-            let local = *local;
             let ours = self.tree_report.take();
             self.tree_report = ours.map(|ours| TreeReport::merged(report, &ours));
-            self.step = Step::Ended(Ok(Box::new((local, *side))));
+            self.end(now, Ok((self.local, *side)));
             connection.close(now, CloseCode::Done, "");
             return Ok(());
         }
@@ -140,7 +142,7 @@ impl Client<'_> {
             Message::TreeAccepted { answers } => tree.open_answers(connection, *answers, &wake),
             Message::TreeComes { manifest, packs } => {
                 let contents = self.contents.take().ok_or_else(out_of_turn)?;
-                self.step = Step::Moving;
+                self.machine.moves();
                 tree.open_contents(connection, contents, (*manifest, *packs), &wake)
             }
             Message::TreeDone {
@@ -235,8 +237,7 @@ impl Client<'_> {
             self.progress.bytes = report.bytes;
             self.held_bytes = report.resumed_bytes;
             self.tree_report = Some(report);
-            self.ended_at = now;
-            self.step = Step::Thanking(side);
+            self.thanks(now, side);
         }
         Ok(())
     }

@@ -128,8 +128,7 @@ impl Company {
         if self.0.loops < 2 {
             return;
         }
-        let puts = session.receiving.is_some() && session.put.is_some();
-        let now = (session.gives_way(), puts);
+        let now = (session.gives_way(), session.putting().is_some());
         let before = std::mem::replace(&mut session.entered.shown, now);
         if now == before {
             return;
@@ -140,7 +139,7 @@ impl Company {
         } else {
             state.spared.remove(&key);
         }
-        match session.put.as_ref().filter(|_| puts) {
+        match session.putting() {
             Some(put) => {
                 let under_way = UnderWay {
                     client: session.key.clone(),

@@ -10,10 +10,10 @@ use super::{Log, Server, expiry};
 use crate::sandbox;
 use crate::session::errand::Errands;
 use crate::session::places::Places;
-use crate::session::tree::Tree;
 use crate::{Cancel, Error, ErrorKind};
 use howdah_core::{NoWaiting, Time};
 use howdah_net::{Allowance, Endpoint};
+use howdah_session::server::Does;
 use howdah_store::threads::{self, Ordering, Orders};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -190,8 +190,9 @@ fn run(mut endpoint: Endpoint, mut service: Service) -> Result<(), Error> {
     // Unfinished files go by their names, which this thread may not be able to name.
     let put_away = move || {
         for session in sessions.values_mut() {
-            let tree = session.tree.take();
-            ending.extend(tree.into_iter().flat_map(Tree::stop));
+            if let Does::Tree(tree) = session.machine.end() {
+                ending.extend(tree.stop());
+            }
         }
         for thread in ending {
             let _ = thread.join();

@@ -10,12 +10,9 @@ use super::{
 use crate::access::{Authority, not_good_from};
 use crate::session::dialogue::{self, side_report};
 use crate::session::errand::Errands;
-use crate::session::files::serving::Serving;
 use crate::session::kept::KEPT_MAX;
 use crate::session::places::Places;
 use crate::session::putting::Put;
-use crate::session::receiving::Receiving;
-use crate::session::tree::Tree;
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, Error, ErrorKind};
 use howdah_audit::{AuditLog, Level};
@@ -25,8 +22,8 @@ use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_session::Wait;
 use howdah_session::message::Message;
-use howdah_session::transfer::{self, End};
-use howdah_session::turns::Heard;
+use howdah_session::server::{Does, Order};
+use howdah_session::transfer::End;
 use howdah_store::{RoomWait, Wake};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,9 +166,9 @@ impl Service {
     /// this end has not noticed yet. Whether there is one, which will end soon.
     fn supersede(&mut self, by: ConnKey, client: &str, put: &Put) -> bool {
         let mut found = false;
-        for (&key, session) in &mut self.sessions {
+        for (&key, session) in &self.sessions {
             let same = session.put.as_ref().is_some_and(|other| other.is_same(put));
-            if key != by && same && session.key == client && session.receiving.is_some() {
+            if key != by && same && session.key == client && session.putting().is_some() {
                 session.superseded.store(true, Ordering::Relaxed);
                 self.waker.wake_for(key);
                 found = true;
@@ -190,130 +187,72 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        match session.doing().hears(&message)? {
-            Heard::Later => return session.keep_for_later(message),
-            Heard::OfTree => return self.on_tree_message(key, connection, message),
-            Heard::OfFiles => return self.on_files_message(key, message),
-            Heard::Begin
-            | Heard::Before
-            | Heard::OfObject
-            | Heard::Failed
-            | Heard::Late
-            | Heard::Pace => {}
-        }
-        match message {
-            Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. } => {
-                self.begin_tree(now, key, connection, message)?;
+        match session.machine.hear(message)? {
+            Order::Nothing => {}
+            Order::Pace(pace) => {
+                session.pace = pace;
+                session.keep_pace(now, connection);
             }
-            Message::Put {
-                object,
-                path,
-                name,
-                size,
-                hash,
-                source,
-                resume,
-                reread,
-                mode,
-            } => {
-                session.deed = Deed::new("put", std::slice::from_ref(&path));
-                may_act(self.audit.as_deref())?;
-                let holes = session.holes.take(object, size)?;
-                let taken = session.rights.quota.take_file(path.as_path());
-                taken.map_err(|e| from_store(&e))?;
-                session.put = Some(Put {
-                    object,
-                    path,
-                    name,
-                    size,
-                    hash,
-                    source,
-                    resume,
-                    reread,
-                    mode,
-                    holes,
-                    since: now,
-                    took_over: false,
-                    counted: 0,
-                    lease: None,
-                });
-                self.open_put(now, key, connection)?;
+            Order::Put(asked, lease) => {
+                self.begin_put(now, key, connection, (*asked, lease.as_deref()))?;
             }
-            Message::PutLease(asked) => self.begin_lease(now, key, connection, asked)?,
-            Message::Get {
-                path,
-                window_end,
-                hash,
-                held,
-                values,
-            } => {
+            Order::Get(path, hash, wanted) => {
                 session.deed = Deed::new("get", std::slice::from_ref(&path));
                 may_act(self.audit.as_deref())?;
-                let wanted = transfer::Get {
-                    window_end,
-                    held,
-                    values,
-                };
                 let ask = Get { path, hash, wanted };
                 self.begin(now, key, connection, Request::Get(ask))?;
             }
-            Message::Ask(question) => {
+            Order::Ask(question) => {
                 let (verb, about) = question.what();
                 session.deed = Deed::new(verb, about);
                 may_act(self.audit.as_deref())?;
                 self.begin(now, key, connection, Request::Ask(question))?;
             }
-            Message::OpenFiles => self.open_files(key, connection)?,
-            Message::Holes { object, ranges } => session.holes.note(object, ranges),
-            Message::Selection(part) => {
-                session.asked.note(part)?;
+            Order::Tree(message) => self.begin_tree(now, key, connection, message)?,
+            Order::OfTree(message) => self.on_tree_message(key, connection, message)?,
+            Order::OpenFiles => self.open_files(key, connection)?,
+            Order::AskFiles(questions) => {
+                may_act(self.audit.as_deref())?;
+                if let Some(files) = session.does().files() {
+                    files.ask(questions)?;
+                }
             }
-            Message::Values {
-                object,
-                first,
-                values,
-            } => {
-                if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
+            Order::Values(first, values) => {
+                if let Some(receiving) = session.does().receiving() {
                     receiving.on_values(first, &values)?;
                 }
             }
-            Message::End {
-                object,
-                size,
-                blake3,
-            } => {
-                if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
-                    receiving.on_end(connection, End { size, blake3 })?;
+            Order::Size(end) => {
+                if let Some(receiving) = session.does().receiving() {
+                    receiving.limit(connection, end)?;
                 }
             }
-            Message::Done { object, .. } => {
-                if let Some(sending) = session.sending.take_if(|s| s.object == object) {
-                    let end = sending.on_done()?;
-                    connection.finish_sending(object);
-                    let mut side = side_report(session.start, &connection.stats());
-                    side.hashed = sending.hashed();
-                    side.bottleneck = session
-                        .at_cap
-                        .verdict(connection, sending.waits.verdict(false));
-                    connection.send_control(&Message::Thanks { side }.encode());
-                    let line = format!(
-                        "{}: {} done{}",
-                        session.peer,
-                        session.deed,
-                        content(Some(end))
-                    );
-                    self.log(&line);
-                    self.note_end(Happened::Done, key, Outcome::file(Some(end)));
-                    self.control.tell(ServerEvent::Done);
-                }
+            Order::Thank(sending, end) => {
+                connection.finish_sending(sending.object);
+                let mut side = side_report(session.start, &connection.stats());
+                side.hashed = sending.hashed();
+                side.bottleneck = session
+                    .at_cap
+                    .verdict(connection, sending.waits.verdict(false));
+                connection.send_control(&Message::Thanks { side }.encode());
+                self.note_done(key, Some(end));
             }
-            Message::Fail { kind, message } => {
+            Order::Failed(kind, message) => {
                 return Err(dialogue::failure(kind, &message, "the client"));
             }
-            // A last word that has been overtaken.
-            _ => {}
         }
         Ok(())
+    }
+
+    /// A file has come or gone.
+    fn note_done(&mut self, key: ConnKey, told: Option<End>) {
+        let Some(session) = self.sessions.get(&key) else {
+            return;
+        };
+        let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
+        self.log(&line);
+        self.note_end(Happened::Done, key, Outcome::file(told));
+        self.control.tell(ServerEvent::Done);
     }
 
     pub(super) fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
@@ -324,30 +263,26 @@ impl Service {
         };
         session.failures += 1;
         session.put = None;
-        session.landing = None;
         session.opening = None;
         (session.waiting, session.request) = (None, None);
         session.is_told_to_wait = false;
-        session.later.clear();
-        session.chore = None;
-        let files = session.files.take();
         // Nobody wants to hear how its waits end.
         session.room = RoomWait::default();
-        for object in [
-            files.as_ref().map(Serving::object),
-            session.sending.take().map(|s| s.object),
-            session.receiving.take().map(|r| r.object),
-            session.early.take().map(|early| early.object),
-        ]
-        .into_iter()
-        .flatten()
-        {
+        let early = session.early.take().map(|early| early.object);
+        let mut what = session.machine.end();
+        let object = match &mut what {
+            Does::Sends(sending) => Some(sending.object),
+            Does::Receives(receiving) => Some(receiving.object),
+            Does::Files(files) => Some(files.object()),
+            Does::Tree(tree) => {
+                tree.finish(connection);
+                None
+            }
+            _ => early,
+        };
+        if let Some(object) = object {
             connection.finish_sending(object);
             connection.finish_receiving(object);
-        }
-        let mut tree = session.tree.take();
-        if let Some(tree) = &mut tree {
-            tree.finish(connection);
         }
         let place = session.place.take();
         if !error.is_busy() {
@@ -355,7 +290,7 @@ impl Service {
         }
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
         self.control.tell(ServerEvent::Failed);
-        self.put_away(tree, place);
+        self.put_away(what, place);
         self.warn(&line);
         self.note_end(Happened::Failed, key, Outcome::error(error));
     }
@@ -379,7 +314,7 @@ impl Service {
                 "another copy of the same file to the same place has taken over",
             ));
         }
-        if let Some(files) = &mut session.files {
+        if let Some(files) = session.machine.now_mut().files() {
             files.poll(now, connection)?;
             let lacks = files.lacks();
             self.note_changes(key);
@@ -392,7 +327,7 @@ impl Service {
             }
             return Ok(());
         }
-        if let Some(sending) = &mut session.sending {
+        if let Some(sending) = session.machine.now_mut().sending() {
             sending.poll(now, connection)?;
         }
         let told = session.room.take_news().map(|news| {
@@ -409,63 +344,74 @@ impl Service {
         if let Some(line) = told {
             self.log.line(&line);
         }
-        if let Some(chore) = &mut session.chore {
-            if let Some(sum) = chore.poll(connection)? {
-                session.chore = None;
-                let line = format!(
-                    "{}: {} done, {} found",
-                    session.peer, session.deed, sum.names
-                );
-                connection.send_control(&Message::Answered(sum).encode());
-                self.control.tell(ServerEvent::Done);
-                self.log(&line);
-                self.note_end(Happened::Done, key, Outcome::default());
+        match session.machine.now_mut() {
+            Does::Answers(chore) => {
+                if let Some(sum) = chore.poll(connection)? {
+                    session.machine.end();
+                    let line = format!(
+                        "{}: {} done, {} found",
+                        session.peer, session.deed, sum.names
+                    );
+                    connection.send_control(&Message::Answered(sum).encode());
+                    self.control.tell(ServerEvent::Done);
+                    self.log(&line);
+                    self.note_end(Happened::Done, key, Outcome::default());
+                }
             }
+            Does::Tree(tree) => {
+                if let Some(report) = tree.poll(now, connection)? {
+                    tree.finish(connection);
+                    let mut side = side_report(session.start, &connection.stats());
+                    side.hashed = true;
+                    side.reread = tree.is_reread();
+                    side.bottleneck = session.at_cap.verdict(connection, 0);
+                    let outcome = Outcome::tree(&report);
+                    let renamed = report.renamed;
+                    let done = Message::TreeDone {
+                        side,
+                        report,
+                        renamed,
+                    };
+                    connection.send_control(&done.encode());
+                    self.end_tree(key, outcome);
+                } else if session.removing && tree.has_removed() && tree.is_answered() {
+                    // What cannot be read of what was asked for last is said, too.
+                    self.thank(key, connection);
+                }
+            }
+            Does::Lands(_) => return self.on_landing(key, connection),
+            Does::Receives(_) => return self.receive(now, key, connection),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Goes on with a file that comes.
+    fn receive(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
-        }
-        if let Some(tree) = &mut session.tree {
-            if let Some(report) = tree.poll(now, connection)? {
-                tree.finish(connection);
-                let mut side = side_report(session.start, &connection.stats());
-                side.hashed = true;
-                side.reread = tree.is_reread();
-                side.bottleneck = session.at_cap.verdict(connection, 0);
-                let outcome = Outcome::tree(&report);
-                let renamed = report.renamed;
-                let done = Message::TreeDone {
-                    side,
-                    report,
-                    renamed,
-                };
-                connection.send_control(&done.encode());
-                self.end_tree(key, outcome);
-                return Ok(());
-            }
-            // What cannot be read of what was asked for last is said, too.
-            if session.removing && tree.has_removed() && tree.is_answered() {
-                self.thank(key, connection);
-            }
-            return Ok(());
-        }
-        if session.landing.is_some() {
-            return self.on_landing(key, connection);
-        }
-        let Some(receiving) = &mut session.receiving else {
+        };
+        let Some(receiving) = session.machine.now_mut().receiving() else {
             return Ok(());
         };
         if let Some(put) = &mut session.put {
             let came = connection.received_bytes(receiving.object);
             let more = came.saturating_sub(put.counted);
-            let taken = session.rights.quota.take_bytes(put.path.as_path(), more);
+            let path = put.asked.path.as_path();
+            let taken = session.rights.quota.take_bytes(path, more);
             taken.map_err(|e| from_store(&e))?;
             put.counted = came;
         }
         let Some(arrived) = receiving.poll(now, connection)? else {
             return Ok(());
         };
-        let object = receiving.object;
-        let told = receiving.told();
-        session.receiving = None;
+        let (object, told) = (receiving.object, receiving.told());
+        session.machine.end();
         let put = session.put.take();
         if let Some(lease) = put.and_then(|put| put.lease) {
             return self.land(key, (connection, object), lease);
@@ -476,10 +422,7 @@ impl Service {
         side.reread = arrived.reread;
         side.bottleneck = session.at_cap.verdict(connection, 0);
         connection.send_control(&Message::Done { object, side }.encode());
-        let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
-        self.control.tell(ServerEvent::Done);
-        self.log(&line);
-        self.note_end(Happened::Done, key, Outcome::file(told));
+        self.note_done(key, told);
         Ok(())
     }
 
@@ -488,19 +431,9 @@ impl Service {
             Event::Connected { peer_key } => self.on_connected(now, key, connection, &peer_key),
             Event::Control(_) if !connection.is_established() => {}
             Event::Control(bytes) => {
-                let result = dialogue::decode(&bytes).and_then(|message| match message {
-                    Message::Pace(pace) => {
-                        // Nobody has a say before he is in.
-                        if let Some(session) = self.sessions.get_mut(&key) {
-                            session.pace = pace;
-                            session.keep_pace(now, connection);
-                        }
-                        Ok(())
-                    }
-                    message => {
-                        self.note_more(key, &message, &bytes);
-                        self.on_message(now, key, connection, message)
-                    }
+                let result = dialogue::decode(&bytes).and_then(|message| {
+                    self.note_more(key, &message, &bytes);
+                    self.on_message(now, key, connection, message)
                 });
                 if let Err(error) = result {
                     self.give_up(key, connection, &error);
@@ -511,18 +444,11 @@ impl Service {
                 }
             }
             Event::ObjectComplete(object) => {
-                let receiving = self
-                    .sessions
-                    .get_mut(&key)
-                    .and_then(|s| s.receiving.as_mut());
-                if let Some(receiving) = receiving.filter(|r| r.object == object) {
-                    receiving.on_complete();
-                } else if let Some(session) = self.sessions.get_mut(&key)
-                    && let Some(early) = session.early.as_mut().filter(|e| e.object == object)
-                {
-                    early.is_complete = true;
-                }
-                if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
+                let Some(session) = self.sessions.get_mut(&key) else {
+                    return;
+                };
+                session.machine.on_complete(object);
+                if let Some(tree) = session.does().tree() {
                     tree.on_complete(object);
                 }
             }
@@ -551,12 +477,13 @@ impl Service {
                 if let Some(mut session) = self.sessions.remove(&key) {
                     self.control.tell(session.moved(connection, Span::ZERO));
                     let busy = session.is_busy();
-                    self.put_away(session.tree.take(), session.place.take());
+                    let kept = session.does().receiving();
+                    let kept = kept.map_or(0, |receiving| receiving.kept_bytes());
+                    self.put_away(session.machine.end(), session.place.take());
                     if busy {
                         let why = from_connection(&error, "the client");
                         self.control.tell(ServerEvent::Failed);
-                        let kept = match session.receiving.as_ref().map_or(0, Receiving::kept_bytes)
-                        {
+                        let kept = match kept {
                             0 => String::new(),
                             bytes => format!("; {} MiB are kept for the next copy", bytes >> 20),
                         };
@@ -639,16 +566,11 @@ impl Application for Service {
     }
 
     fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
-        if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
-            return tree.read(object, offset, buffer);
-        }
-        if let Some(files) = self.sessions.get_mut(&key).and_then(|s| s.files.as_mut()) {
-            return files.read(object, offset, buffer);
-        }
-        let sending = self.sessions.get_mut(&key).and_then(|s| s.sending.as_mut());
-        match sending.filter(|s| s.object == object) {
-            Some(sending) => sending.read(offset, buffer),
-            None => buffer.fill(0),
+        match self.sessions.get_mut(&key).map(Session::does) {
+            Some(Does::Tree(tree)) => tree.read(object, offset, buffer),
+            Some(Does::Files(files)) => files.read(object, offset, buffer),
+            Some(Does::Sends(sending)) if sending.object == object => sending.read(offset, buffer),
+            _ => buffer.fill(0),
         }
     }
 
@@ -658,11 +580,11 @@ impl Application for Service {
             let early = session.early.as_ref();
             let opens = session.opening.is_some() || session.waiting.is_some();
             early.map_or(!opens, |e| e.kept.bytes() < KEPT_MAX)
-                && session
-                    .receiving
-                    .as_ref()
-                    .is_none_or(Receiving::accepts_data)
-                && session.tree.as_ref().is_none_or(Tree::accepts_data)
+                && match session.machine.now() {
+                    Does::Receives(receiving) => receiving.accepts_data(),
+                    Does::Tree(tree) => tree.accepts_data(),
+                    _ => true,
+                }
         })
     }
 
@@ -670,13 +592,16 @@ impl Application for Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        if let Some(tree) = &mut session.tree {
-            return tree.place(object, buffer, parts);
-        }
-        if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
-            receiving.place(buffer, parts);
-        } else if let Some(early) = session.early.as_mut().filter(|e| e.object == object) {
-            early.kept.place(buffer, parts);
+        match session.machine.now_mut() {
+            Does::Tree(tree) => tree.place(object, buffer, parts),
+            Does::Receives(receiving) if receiving.object == object => {
+                receiving.place(buffer, parts);
+            }
+            _ => {
+                if let Some(early) = session.early.as_mut().filter(|e| e.object == object) {
+                    early.kept.place(buffer, parts);
+                }
+            }
         }
     }
 
@@ -710,7 +635,7 @@ impl Application for Service {
         let what = match self.sessions.remove(&key) {
             None => who,
             Some(mut session) => {
-                self.put_away(session.tree.take(), session.place.take());
+                self.put_away(session.machine.end(), session.place.take());
                 format!("{}: {}", session.peer, session.deed)
             }
         };

@@ -20,21 +20,32 @@ use crate::session::tree::Tree;
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Usage;
 use howdah_proto::{Connection, SendLimit, Stats};
-use howdah_session::holes::Announced;
-use howdah_session::message::Message;
 use howdah_session::pace::Pace;
-use howdah_session::selection::Asked;
-use howdah_session::turns::Doing;
+use howdah_session::server::{self, Does, Parts};
 use howdah_session::{Wait, WaitClock};
 use howdah_store::RoomWait;
-use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// What threads, disks and connections have for what a session does.
+#[derive(Debug)]
+pub(super) struct Driven;
+
+impl Parts for Driven {
+    type Sending = Sending;
+    type Receiving = Receiving;
+    type Landing = Landing;
+    type Question = Chore;
+    type Tree = Tree;
+    type Files = Serving;
+}
+
 /// One client.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// What it does, and what a message means to it.
+    pub(super) machine: server::Server<Driven>,
     pub(super) start: Usage,
     pub(super) peer: String,
     pub(super) rights: Rights,
@@ -56,26 +67,12 @@ pub(super) struct Session {
     pub(super) in_vain_since: Option<Time>,
     /// What it has under way takes that.
     pub(super) place: Option<Place>,
-    /// What came meanwhile.
-    pub(super) later: VecDeque<Message>,
     /// What came of a file whose place is being opened.
     pub(super) early: Option<Early>,
     /// A place that was taken is not looked at again before, and what waits is not tried.
     pub(super) open_again_at: Time,
-    pub(super) sending: Option<Sending>,
-    pub(super) receiving: Option<Receiving>,
-    pub(super) tree: Option<Tree>,
-    pub(super) chore: Option<Chore>,
-    /// Single files are asked about.
-    pub(super) files: Option<Serving>,
-    /// Of what comes next.
-    pub(super) holes: Announced,
-    /// Names and rules that came before the request that they belong to.
-    pub(super) asked: Asked,
     /// What it is that comes, or will come when its place is free.
     pub(super) put: Option<Put>,
-    /// What came of a lease goes to its place.
-    pub(super) landing: Option<Landing>,
     /// Its patience with full disks.
     pub(super) room: RoomWait,
     /// What it asks for may grow.
@@ -129,7 +126,11 @@ impl Session {
     /// What it has moved since the last time, which is that long ago.
     pub(super) fn moved(&mut self, connection: &Connection, time: Span) -> ServerEvent {
         let now = connection.stats();
-        let sends = self.sending.is_some() || self.tree.as_ref().is_some_and(Tree::is_sender);
+        let sends = match self.machine.now() {
+            Does::Sends(_) => true,
+            Does::Tree(tree) => tree.is_sender(),
+            _ => false,
+        };
         let reads = sends && connection.send_limit() == SendLimit::Source;
         let moved = SessionMoved::between(&self.told, &now, time, reads);
         self.told = now;
@@ -144,8 +145,8 @@ impl Session {
         rights: Rights,
         entered: Entered,
     ) -> Self {
-        let asked = Asked::at_most(rights.selection_memory());
         Self {
+            machine: server::Server::new(rights.selection_memory()),
             start: howdah_net::usage(),
             peer,
             rights,
@@ -158,18 +159,9 @@ impl Session {
             is_told_to_wait: false,
             in_vain_since: None,
             place: None,
-            later: VecDeque::new(),
             early: None,
             open_again_at: now,
-            sending: None,
-            receiving: None,
-            tree: None,
-            chore: None,
-            files: None,
-            holes: Announced::default(),
-            asked,
             put: None,
-            landing: None,
             room: RoomWait::default(),
             growing: false,
             removing: false,
@@ -199,9 +191,10 @@ impl Session {
 
     /// A buffer that came with data and is needed no more.
     pub(super) fn take_spare(&mut self) -> Option<Vec<u8>> {
-        match (&mut self.receiving, &mut self.tree) {
-            (Some(receiving), _) => receiving.take_spare(),
-            (None, tree) => tree.as_mut()?.take_spare(),
+        match self.does() {
+            Does::Receives(receiving) => receiving.take_spare(),
+            Does::Tree(tree) => tree.take_spare(),
+            _ => None,
         }
     }
 
@@ -247,79 +240,56 @@ impl Session {
 
     /// Looks whether its tree has moved, or waits for room on a disk, for which it has a clock of its own.
     pub(super) fn note_progress(&mut self, now: Time, connection: &Connection) {
-        let has_moved = self
-            .tree
-            .as_mut()
-            .is_some_and(|tree| tree.has_moved(connection));
-        let has_moved = has_moved || self.files.as_mut().is_some_and(Serving::has_moved);
+        let has_moved = match self.does() {
+            Does::Tree(tree) => tree.has_moved(connection),
+            Does::Files(files) => files.has_moved(),
+            _ => false,
+        };
         if has_moved || self.room.is_waiting() {
             self.wait.restart(now);
         }
     }
 
-    /// Whether what it asked for is not there yet, or waits: what comes meanwhile is about that.
-    pub(super) fn is_beginning(&self) -> bool {
-        self.opening.is_some() || self.waiting.is_some() || self.early.is_some()
-    }
-
     /// What it does.
-    pub(super) fn doing(&self) -> Doing {
-        if self.is_beginning() {
-            Doing::Beginning
-        } else if self.tree.is_some() {
-            Doing::Tree
-        } else if self.files.is_some() {
-            Doing::Files
-        } else if self.is_busy() {
-            Doing::One
-        } else {
-            Doing::Nothing
-        }
+    pub(super) fn does(&mut self) -> &mut Does<Driven> {
+        self.machine.now_mut()
     }
 
     /// Whether it has a transfer under way.
     pub(super) fn is_busy(&self) -> bool {
-        self.opening.is_some()
-            || self.waiting.is_some()
-            || self.sending.is_some()
-            || self.receiving.is_some()
-            || self.put.is_some()
-            || self.landing.is_some()
-            || self.tree.is_some()
-            || self.chore.is_some()
-            || self.files.as_ref().is_some_and(Serving::is_busy)
+        match self.machine.now() {
+            Does::Nothing => false,
+            Does::Files(files) => files.is_busy(),
+            _ => true,
+        }
     }
 
     /// Whether nothing of it would be lost but that it is there: it is idle, or what it asked for has not begun.
     pub(super) fn gives_way(&self) -> bool {
-        let is_at_work = self.opening.is_some()
-            || self.sending.is_some()
-            || self.receiving.is_some()
-            || self.tree.is_some()
-            || self.chore.is_some()
-            || self.landing.is_some()
-            || self.files.as_ref().is_some_and(Serving::is_at_work);
-        !is_at_work
+        match self.machine.now() {
+            Does::Nothing => true,
+            Does::Begins { .. } => self.opening.is_none(),
+            Does::Files(files) => !files.is_at_work(),
+            _ => false,
+        }
     }
 
     /// Whether the data comes from the client.
     pub(super) fn receives(&self) -> bool {
-        self.put.is_some() || self.tree.as_ref().is_some_and(Tree::is_receiver)
+        match self.machine.now() {
+            Does::Tree(tree) => tree.is_receiver(),
+            _ => self.put.is_some(),
+        }
     }
 
-    /// What of the client is missing now. Its [`Message::Done`] may take for ever: behind a pipe sits
-    /// somebody who reads.
+    /// What it puts, once it has a place.
+    pub(super) fn putting(&self) -> Option<&Put> {
+        let has_place = matches!(self.machine.now(), Does::Receives(_));
+        self.put.as_ref().filter(|_| has_place)
+    }
+
+    /// What of the client is missing now.
     pub(super) fn waits_for(&self) -> Option<Wait> {
-        match (&self.sending, &self.receiving) {
-            _ if self.tree.is_some() || self.chore.is_some() || self.landing.is_some() => {
-                Some(Wait::Progress)
-            }
-            _ if self.opening.is_some() || self.waiting.is_some() => Some(Wait::Progress),
-            _ if self.files.as_ref().is_some_and(Serving::is_busy) => Some(Wait::Taking),
-            (None, None) if self.put.is_some() => None,
-            (None, None) => Some(Wait::Request),
-            (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
-            (Some(_), None) => None,
-        }
+        self.machine.now().waits_for(self.is_busy())
     }
 }

@@ -4,6 +4,7 @@ use crate::{Error, ErrorKind, SideUsage, versions};
 use howdah_proto::Stats;
 use howdah_session::message::{DecodeError, Message, Repeats, SideReport, VERSION, shown};
 use howdah_session::selection::SelectionError;
+use howdah_session::server::Unheard;
 use howdah_session::{FailureKind, Misbehaved};
 use howdah_store::StoreError;
 
@@ -48,6 +49,15 @@ fn told(kind: ErrorKind) -> FailureKind {
 impl From<Misbehaved> for Error {
     fn from(error: Misbehaved) -> Self {
         Self::new(ErrorKind::Protocol, error.to_string())
+    }
+}
+
+impl From<Unheard> for Error {
+    fn from(error: Unheard) -> Self {
+        match error {
+            Unheard::Misbehaved(error) => error.into(),
+            Unheard::Selection(error) => error.into(),
+        }
     }
 }
 

@@ -57,5 +57,4 @@ impl Kept {
 pub(crate) struct Early {
     pub(crate) object: u64,
     pub(crate) kept: Kept,
-    pub(crate) is_complete: bool,
 }

@@ -5,13 +5,12 @@ use super::plans;
 use super::receiving::Place;
 use crate::access::Rights;
 use crate::{Error, PathBytes};
-use howdah_core::{RangeSet, Span, Time};
+use howdah_core::{Span, Time};
 use howdah_session::message::Message;
 use howdah_session::resume::WireRanges;
+use howdah_session::server;
 use howdah_session::transfer::resumable;
-use howdah_store::{
-    Metadata, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
-};
+use howdah_store::{Metadata, RoomWait, Sink, SinkOptions, StoreError, Target, Wake};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,20 +18,10 @@ use std::sync::Arc;
 /// longer than a lost client goes unnoticed, and than most disks stand still. Then this one begins anew beside it.
 const BUSY_LIMIT: Span = Span::from_secs(30);
 
-/// What a client asked for with [`Message::Put`].
+/// What a client puts.
 #[derive(Clone, Debug)]
 pub(crate) struct Put {
-    pub(crate) object: u64,
-    pub(crate) path: PathBytes,
-    pub(crate) name: Option<PathBytes>,
-    pub(crate) size: Option<u64>,
-    pub(crate) hash: bool,
-    pub(crate) source: Option<SourceIdentity>,
-    pub(crate) resume: bool,
-    pub(crate) reread: bool,
-    pub(crate) mode: Option<u32>,
-    /// What of it does not come.
-    pub(crate) holes: Option<RangeSet>,
+    pub(crate) asked: server::Put,
     /// When it was asked for.
     pub(crate) since: Time,
     /// It has ended an earlier copy, whose file is not closed yet.
@@ -47,9 +36,10 @@ impl Put {
     /// Whether both are copies of the same source to the same place.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         // Runs of leases are told apart by their epochs.
-        self.source.is_some()
+        let (ours, theirs) = (&self.asked, &other.asked);
+        ours.source.is_some()
             && self.lease.is_none()
-            && (&self.path, &self.name, self.source) == (&other.path, &other.name, other.source)
+            && (&ours.path, &ours.name, ours.source) == (&theirs.path, &theirs.name, theirs.source)
     }
 
     /// Whether there is time left to wait for an earlier copy.
@@ -61,7 +51,7 @@ impl Put {
     fn refused(&self, error: StoreError) -> Error {
         from_store(&match error {
             StoreError::NotWritable { why, .. } => StoreError::NotWritable {
-                path: match self.path.as_path() {
+                path: match self.asked.path.as_path() {
                     // What is asked for is all that is served.
                     all if all.as_os_str().is_empty() => PathBuf::from("/"),
                     path => path.to_owned(),
@@ -85,22 +75,27 @@ impl Put {
         let (mut values, mut changed) = (false, None);
         let size = match &self.lease {
             Some(lease) => lease.bytes(),
-            None => self.size.unwrap_or(0),
+            None => self.asked.size.unwrap_or(0),
         };
-        let fits = rights.quota.check_bytes(self.path.as_path(), size);
+        let fits = rights.quota.check_bytes(self.asked.path.as_path(), size);
         fits.map_err(|e| from_store(&e))?;
         if let Some(lease) = &self.lease {
-            let how = (self.holes.clone(), room);
+            let how = (self.asked.holes.clone(), room);
             return lease
-                .open(rights, (&self.path, self.object), how, wake)
+                .open(rights, (&self.asked.path, self.asked.object), how, wake)
                 .map(Some);
         }
-        rights.check_file(self.name.as_ref().map(|name| name.as_path().as_os_str()))?;
-        let place = if self.path == *"null:" {
+        rights.check_file(
+            self.asked
+                .name
+                .as_ref()
+                .map(|name| name.as_path().as_os_str()),
+        )?;
+        let place = if self.asked.path == *"null:" {
             rights.check_write()?;
             Place::Null { bytes: 0 }
         } else {
-            let target = open_target(rights, self.path.as_path(), self.name.as_ref());
+            let target = open_target(rights, self.asked.path.as_path(), self.asked.name.as_ref());
             let mut target = target.map_err(|error| match error {
                 Ok(error) => self.refused(error),
                 Err(error) => error,
@@ -109,7 +104,7 @@ impl Put {
                 return self.compare(target, wake).map(Some);
             }
             // A source that does not fit its own size is nobody's.
-            let source = resumable(self.source, self.size, self.hash);
+            let source = resumable(self.asked.source, self.asked.size, self.asked.hash);
             let same_is_busy = source
                 .as_ref()
                 .is_some_and(|source| target.is_being_written_from(source));
@@ -117,19 +112,19 @@ impl Put {
             if is_busy && self.may_wait(now) {
                 return Ok(None);
             }
-            if self.resume {
+            if self.asked.resume {
                 let past = target.held().zip(source.as_ref());
                 changed = past.and_then(|(past, source)| past.source.difference(source));
             } else {
                 target = target.anew();
             }
             let options = SinkOptions {
-                hash: self.hash,
-                size: self.size,
+                hash: self.asked.hash,
+                size: self.asked.size,
                 source,
-                holes: self.holes.clone(),
-                reread: self.reread,
-                mode: self.mode.filter(|_| rights.sets() >= Metadata::Modes),
+                holes: self.asked.holes.clone(),
+                reread: self.asked.reread,
+                mode: self.asked.mode.filter(|_| rights.sets() >= Metadata::Modes),
                 room: room.clone(),
                 ..SinkOptions::default()
             };
@@ -139,7 +134,7 @@ impl Put {
             Place::Store(sink)
         };
         let ready = Message::Ready {
-            object: self.object,
+            object: self.asked.object,
             held,
             values,
             changed,
@@ -150,14 +145,14 @@ impl Put {
     /// What is there must not be replaced: only the same is taken.
     fn compare(&self, target: Target, wake: Wake) -> Result<(Place, Message), Error> {
         let options = SinkOptions {
-            hash: self.hash,
-            size: self.size,
-            holes: self.holes.clone(),
+            hash: self.asked.hash,
+            size: self.asked.size,
+            holes: self.asked.holes.clone(),
             ..SinkOptions::default()
         };
         let sink = Sink::compare(target, &options, wake).map_err(|e| from_store(&e))?;
         let ready = Message::Ready {
-            object: self.object,
+            object: self.asked.object,
             held: WireRanges::default(),
             values: false,
             changed: None,

@@ -23,6 +23,18 @@ pub(crate) enum Place {
     Store(Sink),
 }
 
+impl AsRef<Incoming> for Receiving {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
+    }
+}
+
+impl AsMut<Incoming> for Receiving {
+    fn as_mut(&mut self) -> &mut Incoming {
+        &mut self.incoming
+    }
+}
+
 fn window_of(place: &Place) -> Option<u64> {
     match place {
         Place::Null { .. } => None,
@@ -170,6 +182,11 @@ impl Receiving {
     /// The sender told size and hash.
     pub(crate) fn on_end(&mut self, connection: &mut Connection, end: End) -> Result<(), Error> {
         self.incoming.on_end(end)?;
+        self.limit(connection, end)
+    }
+
+    /// Where it ends, as the machine of the session has heard.
+    pub(crate) fn limit(&self, connection: &mut Connection, end: End) -> Result<(), Error> {
         if connection.set_incoming_size(self.object, end.size) {
             return Ok(());
         }
@@ -192,11 +209,6 @@ impl Receiving {
             Place::Null { .. } => 0,
             Place::Store(sink) => sink.kept_bytes(),
         }
-    }
-
-    /// Whether only the word about its end is missing.
-    pub(crate) fn waits_for_end(&self) -> bool {
-        self.incoming.waits_for_end()
     }
 
     /// All bytes have arrived.

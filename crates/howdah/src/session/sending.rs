@@ -3,10 +3,10 @@
 use crate::Error;
 use howdah_core::{RangeSet, Span, Time};
 use howdah_proto::{Connection, SendLimit};
+use howdah_session::holes;
 use howdah_session::message::{Message, RATE_CAP};
 use howdah_session::resume::{HEAD, MAX_VALUES, WireRanges, runs};
-use howdah_session::transfer::{Answer, End, Get, Opened, Outgoing};
-use howdah_session::{Misbehaved, holes};
+use howdah_session::transfer::{End, Opened, Outgoing};
 use howdah_store::{Source, SourceIdentity, StoreError};
 
 /// An object on its way out.
@@ -85,6 +85,18 @@ impl Shares {
     }
 }
 
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.outgoing
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.outgoing
+    }
+}
+
 impl Sending {
     /// Opens the object in `connection`. Bytes below `window_end` may leave at once.
     pub(crate) fn new(
@@ -144,47 +156,36 @@ impl Sending {
     }
 
     /// Offers the copy as one that can be gone on with: not much is sent before
-    /// [`go_on`](Self::go_on). `None`: it cannot.
+    /// [`leave_out`](Self::leave_out). `None`: it cannot.
     pub(crate) fn offer(&mut self) -> Option<SourceIdentity> {
         let identity = self.outgoing.offer(self.source.identity())?;
         self.source.hold_at(HEAD);
         Some(identity)
     }
 
-    /// Nothing is sent before [`go_on`](Self::go_on).
+    /// Nothing is sent before [`leave_out`](Self::leave_out).
     pub(crate) fn wait_for_ready(&mut self) {
         self.source.hold_at(0);
         self.outgoing
             .wait_for_ready(self.source.size().unwrap_or(0));
     }
 
-    /// Whether the receiver owes the word about what it has.
-    pub(crate) fn waits_for_ready(&self) -> bool {
-        self.outgoing.waits_for_ready()
-    }
-
-    /// The receiver has `held` and wants the values of the rest or not.
-    pub(crate) fn go_on(&mut self, connection: &mut Connection, held: RangeSet, values: bool) {
-        self.outgoing.go_on(&held, values);
-        self.leave_out(connection, held);
-    }
-
-    fn leave_out(&mut self, connection: &mut Connection, held: RangeSet) {
+    /// The receiver has `held`.
+    pub(crate) fn leave_out(&mut self, connection: &mut Connection, held: RangeSet) {
         connection.skip_sending(self.object, &held);
         self.source.go_on_without(held);
     }
 
-    /// What is said of it to the one who asked for it.
-    pub(crate) fn answer(&self, get: &Get, mode: Option<u32>) -> Result<Answer, Misbehaved> {
-        let opened = Opened {
+    /// What is known of its source.
+    pub(crate) fn opened(&self, mode: Option<u32>) -> Opened {
+        Opened {
             size: self.source.size(),
             identity: self.source.identity(),
             mode,
-        };
-        self.outgoing.answer(get, &opened)
+        }
     }
 
-    /// [`go_on`](Self::go_on) as the receiver said it.
+    /// Goes on as the receiver says.
     pub(crate) fn on_ready(
         &mut self,
         connection: &mut Connection,
@@ -298,11 +299,6 @@ impl Sending {
             let size = connection.sent_end(self.object);
             self.end(connection, End { size, blake3: None });
         }
-    }
-
-    /// The receiver says that all of it is in place, which it can only know when it was told where that ends.
-    pub(crate) fn on_done(&self) -> Result<End, Misbehaved> {
-        self.outgoing.on_done()
     }
 
     fn end(&mut self, connection: &mut Connection, end: End) {

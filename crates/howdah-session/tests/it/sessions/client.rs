@@ -1,22 +1,22 @@
 //! A client's end.
 
 use crate::sessions::disk::{Disk, Place, Sink, Source};
+use crate::sessions::net::Expected;
 use crate::sessions::sides::{Failure, NAME, Piece, Reach, Receiving, Said, Sending};
 use howdah_core::Time;
-use howdah_session::holes::{Announced, announce};
+use howdah_session::client::{self, Coming, Order, Stage, Wants};
 use howdah_session::message::{Message, SideReport};
+use howdah_session::questions::Question;
 use howdah_session::resume::WireHeld;
-use howdah_session::transfer::{End, Outgoing, check_resumed};
-use howdah_session::turns::{Answered, Stage};
-use howdah_session::{FailureKind, Misbehaved, Wait, WaitClock};
+use howdah_session::transfer::{Outgoing, check_resumed};
+use howdah_session::{FailureKind, WaitClock};
 
 /// A client's end.
 pub(crate) struct Client {
-    pub(crate) stage: Stage,
-    pub(crate) is_put: bool,
-    holes: Announced,
-    sending: Option<Sending>,
-    receiving: Option<Receiving>,
+    pub(crate) machine: client::Client<Sending, Receiving>,
+    wants: Wants,
+    /// The answer to a question.
+    pub(crate) found: Vec<String>,
     wait: WaitClock,
     /// How it ended.
     pub(crate) result: Option<Result<(), Failure>>,
@@ -27,17 +27,21 @@ pub(crate) const CLIENT: u64 = 0;
 
 impl Client {
     /// Asks.
-    pub(crate) fn new(is_put: bool, is_file: bool, reach: &mut Reach<'_>, said: &mut Said) -> Self {
+    pub(crate) fn new(wants: Wants, is_file: bool, reach: &mut Reach<'_>, said: &mut Said) -> Self {
         let mut client = Self {
-            stage: Stage::Asked,
-            is_put,
-            holes: Announced::default(),
-            sending: None,
-            receiving: None,
+            machine: client::Client::new(wants),
+            wants,
+            found: Vec::new(),
             wait: WaitClock::default(),
             result: None,
         };
-        if !is_put {
+        if wants == Wants::Ask {
+            let patterns = vec!["*".into()];
+            said.say(&Message::Ask(Question::Expand { patterns }));
+            client.machine.asked();
+            return client;
+        }
+        if wants == Wants::Get {
             let held = reach.disk.held();
             said.say(&Message::Get {
                 path: NAME.into(),
@@ -46,48 +50,43 @@ impl Client {
                 held: held.map(|(source, ranges)| WireHeld::new(source, &ranges)),
                 values: true,
             });
+            client.machine.asked();
             return client;
         }
         let source = Source::open(reach.file, is_file);
-        let mut out = Outgoing::new(0, true);
-        let mut sending_holes = None;
-        if let Some(holes) = source.holes() {
-            said.say(&announce(0, &holes));
-            sending_holes = Some(holes);
-        }
-        let offered = out.offer(Some(source.identity).filter(|_| is_file));
+        let identity = source.identity;
+        let out = Outgoing::new(0, true);
+        let mut sending = Sending { out, source };
+        sending.leave_out_holes(said);
         said.say(&Message::Put {
             object: 0,
             path: NAME.into(),
             name: None,
-            size: Some(source.identity.size),
+            size: Some(identity.size),
             hash: true,
-            source: offered,
+            source: sending.out.offer(Some(identity).filter(|_| is_file)),
             resume: true,
             reread: false,
             mode: None,
         });
-        let mut sending = Sending { out, source };
-        if let Some(holes) = sending_holes {
-            sending.skip(&holes);
-        }
-        client.sending = Some(sending);
-        client.stage = Stage::Moving;
+        client.machine.sends(sending);
         client
     }
 
+    pub(crate) fn is_over(&self) -> bool {
+        self.machine.stage() == Stage::Over
+    }
+
     pub(crate) fn end(&mut self, result: Result<(), Failure>, disk: &mut Disk) {
-        if self.stage == Stage::Over {
+        if self.is_over() {
             return;
         }
         // All is here and right; only the server's figures are missing.
-        let is_here = self.stage == Stage::Thanking
-            && matches!(result, Err(Failure::Lost | Failure::Wait(_)));
+        let is_here =
+            self.machine.has_all() && matches!(result, Err(Failure::Lost | Failure::Wait(_)));
         self.result = Some(if is_here { Ok(()) } else { result });
-        self.stage = Stage::Over;
-        self.sending = None;
-        self.receiving = None;
-        if !self.is_put {
+        self.machine.end();
+        if self.wants == Wants::Get {
             disk.let_go(CLIENT);
         }
     }
@@ -107,112 +106,76 @@ impl Client {
     }
 
     fn on_message(&mut self, message: Message, reach: &mut Reach<'_>) -> Result<(), Failure> {
-        let heard = self.stage.hears(&message, false)?;
-        match (heard, message) {
-            (Answered::Failed, Message::Fail { kind, .. }) => {
+        match self.machine.hear(message, false)? {
+            Order::Failed(kind, _) => {
                 return Err(Failure::Told(FailureKind::from_number(kind)));
             }
-            (Answered::Before, Message::Holes { object, ranges }) => {
-                self.holes.note(object, ranges);
-            }
-            (
-                Answered::Comes,
-                Message::Sending {
-                    object,
-                    size,
-                    hash,
-                    source,
-                    resumed,
-                    ..
-                },
-            ) => {
-                if self.is_put {
-                    return Err(Misbehaved::new("nobody asked for it").into());
+            Order::Comes(coming) => self.open(&coming, reach)?,
+            Order::Skip(held, ..) => {
+                if let Some(sending) = self.machine.sending_mut() {
+                    sending.skip(&held);
                 }
-                let holes = self.holes.take(object, size)?;
-                let place = Place {
-                    name: NAME,
-                    size: size.unwrap_or(0),
-                    source,
-                    hash,
-                    holes: holes.as_ref(),
-                };
-                let sink = reach.disk.open(CLIENT, &place, reach.wrong)?;
-                check_resumed(resumed, sink.held.byte_count())?;
-                self.receiving = Some(Receiving::new(object, sink, hash, size, holes.as_ref()));
-                self.stage = Stage::Moving;
             }
-            (Answered::OfObject, message) => self.of_object(message, reach)?,
-            (Answered::Thanks, _) => self.end(Ok(()), reach.disk),
-            (Answered::OfTree | Answered::OfFiles | Answered::OfQuestion, _) => {
-                return Err(Misbehaved::new("nobody asked for it").into());
+            Order::Values(first, values) => {
+                if let Some(sink) = self.sink() {
+                    sink.tell(first, &values);
+                }
+            }
+            Order::Size(end) => {
+                if let Some(receiving) = self.machine.receiving_mut() {
+                    receiving.limit(end.size)?;
+                }
+            }
+            Order::Found(part) => {
+                let names = part.iter().map(|finding| finding.path.to_string());
+                self.found.extend(names);
+            }
+            Order::Placed(..) | Order::Thanks(_) | Order::Answered(_) => {
+                self.end(Ok(()), reach.disk);
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn of_object(&mut self, message: Message, reach: &mut Reach<'_>) -> Result<(), Failure> {
-        match message {
-            Message::Ready {
-                object,
-                held,
-                values,
-                ..
-            } => {
-                if let Some(sending) = self.sending.as_mut().filter(|s| s.out.object() == object) {
-                    let held = sending.out.on_ready(&held, values)?;
-                    sending.skip(&held);
-                }
-            }
-            Message::Values {
-                object,
-                first,
-                values,
-            } => {
-                if let Some(receiving) =
-                    self.receiving.as_mut().filter(|r| r.inc.object() == object)
-                {
-                    receiving.sink.tell(first, &values);
-                }
-            }
-            Message::End {
-                object,
-                size,
-                blake3,
-            } => {
-                if let Some(receiving) =
-                    self.receiving.as_mut().filter(|r| r.inc.object() == object)
-                {
-                    receiving.on_end(End { size, blake3 })?;
-                }
-            }
-            Message::Done { object, .. } => {
-                if let Some(sending) = self.sending.take_if(|s| s.out.object() == object) {
-                    sending.out.on_done()?;
-                    self.end(Ok(()), reach.disk);
-                }
-            }
-            _ => {}
-        }
+    fn open(&mut self, coming: &Coming, reach: &mut Reach<'_>) -> Result<(), Failure> {
+        let (object, size, hash) = (coming.object, coming.size, coming.hash);
+        let holes = coming.holes.as_ref();
+        let place = Place {
+            name: NAME,
+            size: size.unwrap_or(0),
+            source: coming.source,
+            hash,
+            holes,
+        };
+        let sink = reach.disk.open(CLIENT, &place, reach.wrong)?;
+        check_resumed(coming.resumed, sink.held.byte_count())?;
+        let receiving = Receiving::new(object, sink, hash, size, holes);
+        self.machine.receives(receiving);
         Ok(())
     }
 
     /// Whether bytes of that object are taken; otherwise they come again.
     pub(crate) fn admits(&self, object: u64) -> bool {
-        let receiving = self.receiving.as_ref();
+        let receiving = self.machine.receiving();
         receiving.is_some_and(|receiving| receiving.inc.object() == object)
     }
 
+    /// What a connection lets in.
+    pub(crate) fn expected(&self) -> Option<Expected> {
+        self.machine.receiving().map(Receiving::expected)
+    }
+
     pub(crate) fn place(&mut self, piece: Piece, disk: &mut Disk) {
-        if let Some(receiving) = &mut self.receiving {
+        if let Some(receiving) = self.machine.receiving_mut() {
             let placed = receiving.place(disk, piece);
             self.unless_failed(placed, disk);
         }
     }
 
     pub(crate) fn sink(&mut self) -> Option<&mut Sink> {
-        self.receiving.as_mut().map(|receiving| &mut receiving.sink)
+        let receiving = self.machine.receiving_mut();
+        receiving.map(|receiving| &mut receiving.sink)
     }
 
     /// Does something, if there is anything to do.
@@ -229,35 +192,24 @@ impl Client {
         reach: &mut Reach<'_>,
         said: &mut Said,
     ) -> Result<bool, Failure> {
-        if let Some(sending) = &mut self.sending
+        if let Some(sending) = self.machine.sending_mut()
             && sending.go_on(reach.file, said)?
         {
             return Ok(true);
         }
-        if let Some(receiving) = &mut self.receiving
+        if let Some(receiving) = self.machine.receiving_mut()
             && let Some(is_done) = receiving.go_on(reach.disk)?
         {
             if is_done {
                 let object = receiving.inc.object();
-                self.receiving = None;
                 let side = SideReport::default();
                 said.say(&Message::Done { object, side });
-                self.stage = Stage::Thanking;
+                self.machine.thanks();
             }
             return Ok(true);
         }
-        let wait = match self.stage {
-            Stage::Before | Stage::Over => None,
-            Stage::Asked => Some(Wait::Answer),
-            Stage::Thanking => Some(Wait::Thanks),
-            Stage::Moving => match (&self.sending, &self.receiving) {
-                (Some(sending), _) if sending.out.waits_for_ready() => Some(Wait::Answer),
-                (Some(sending), _) => sending.waits_for_verdict().then_some(Wait::Verdict),
-                (None, Some(receiving)) => receiving.inc.waits_for_end().then_some(Wait::End),
-                (None, None) => None,
-            },
-        };
-        match self.wait.check(now, wait) {
+        // What was said last comes last: whoever was told the end has all of it, or will.
+        match self.wait.check(now, self.machine.waits_for(true)) {
             Some(wait) => Err(Failure::Wait(wait)),
             None => Ok(false),
         }

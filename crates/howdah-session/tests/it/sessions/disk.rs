@@ -64,6 +64,7 @@ impl File {
 }
 
 /// Reads one version of a file, ahead of what is sent.
+#[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) identity: SourceIdentity,
     pub(crate) content: Content,

@@ -1,19 +1,20 @@
 //! The two ends of a session as drivers of the machines of `howdah-session`: what they ask a disk or a file for, the model answers.
 
 use crate::sessions::disk::{Disk, File, Place, Sink, Source, Trouble, Wrong};
-use howdah_core::{Span, Time};
-use howdah_session::holes::{Announced, announce};
+use crate::sessions::net::Expected;
+use howdah_core::{ByteRange, RangeSet, Span, Time};
+use howdah_session::holes::announce;
 use howdah_session::message::{Message, SideReport};
+use howdah_session::questions::{Finding, Sum};
 use howdah_session::resume::{GROUP, HEAD, WireRanges};
-use howdah_session::transfer::{End, Get, Incoming, Opened, Outgoing, contradiction};
-use howdah_session::turns::{Doing, Heard};
-use howdah_session::{FailureKind, Misbehaved, SourceIdentity, Wait, WaitClock};
-use std::collections::{BTreeSet, VecDeque};
+use howdah_session::server::{self, Does, Order, Parts, Put, Unheard};
+use howdah_session::transfer::{Get, Incoming, Opened, Outgoing, contradiction};
+use howdah_session::{FailureKind, Misbehaved, Wait, WaitClock};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 /// The file that is copied, at either end.
 pub(crate) const NAME: &str = "in/file";
-/// Messages that may come before what they are about is open.
-const LATER_MAX: usize = 256;
 
 /// A group of an object on its way.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Piece {
     pub(crate) object: u64,
     pub(crate) group: u64,
     pub(crate) number: u64,
+    /// Of all of the object, in bytes.
+    pub(crate) size: u64,
 }
 
 /// Why one end gives up.
@@ -44,6 +47,12 @@ pub(crate) enum Failure {
 
 impl From<Misbehaved> for Failure {
     fn from(error: Misbehaved) -> Self {
+        Self::Protocol(error.to_string())
+    }
+}
+
+impl From<Unheard> for Failure {
+    fn from(error: Unheard) -> Self {
         Self::Protocol(error.to_string())
     }
 }
@@ -81,14 +90,23 @@ impl Said {
 }
 
 /// An object on its way out, and where it comes from.
+#[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) out: Outgoing,
     pub(crate) source: Source,
 }
 
 impl Sending {
-    pub(crate) fn skip(&mut self, held: &howdah_core::RangeSet) {
+    pub(crate) fn skip(&mut self, held: &RangeSet) {
         self.source.skip(held);
+    }
+
+    /// Tells which are the holes, and sends nothing of them.
+    pub(crate) fn leave_out_holes(&mut self, said: &mut Said) {
+        if let Some(holes) = self.source.holes() {
+            said.say(&announce(self.out.object(), &holes));
+            self.source.skip(&holes);
+        }
     }
 
     /// Sends a group, tells values, or the end. Whether it did something.
@@ -115,6 +133,7 @@ impl Sending {
                 object,
                 group,
                 number,
+                size: self.source.identity.size,
             });
             return Ok(true);
         }
@@ -128,20 +147,20 @@ impl Sending {
         }
         Ok(true)
     }
-
-    /// All was sent, and said.
-    pub(crate) fn waits_for_verdict(&self) -> bool {
-        self.out.ended().is_some()
-    }
 }
 
 /// An object on its way in, and where it goes.
+#[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) inc: Incoming,
     pub(crate) sink: Sink,
     /// Groups that are here, or need not come.
     came: BTreeSet<u64>,
     size: Option<u64>,
+    /// What was there, or need not come.
+    present: RangeSet,
+    /// It has been said that all of it is here, which a connection says once.
+    is_complete: bool,
 }
 
 impl Receiving {
@@ -150,20 +169,30 @@ impl Receiving {
         sink: Sink,
         hash: bool,
         size: Option<u64>,
-        holes: Option<&howdah_core::RangeSet>,
+        holes: Option<&RangeSet>,
     ) -> Self {
-        let present = sink
-            .held
-            .iter()
-            .chain(holes.into_iter().flat_map(howdah_core::RangeSet::iter));
-        let came = present
-            .flat_map(|range| range.start / GROUP..range.end / GROUP)
-            .collect();
+        let mut present = holes.cloned().unwrap_or_default();
+        for range in sink.held.iter() {
+            present.insert(range);
+        }
+        let groups = |range: ByteRange| range.start / GROUP..range.end / GROUP;
+        let came = present.iter().flat_map(groups).collect();
         Self {
             inc: Incoming::new(object, sink.held.clone(), hash),
             sink,
             came,
             size,
+            present,
+            is_complete: false,
+        }
+    }
+
+    /// What a connection lets in.
+    pub(crate) fn expected(&self) -> Expected {
+        Expected {
+            object: self.inc.object(),
+            size: self.size,
+            present: self.present.clone(),
         }
     }
 
@@ -180,10 +209,9 @@ impl Receiving {
         Ok(())
     }
 
-    pub(crate) fn on_end(&mut self, end: End) -> Result<(), Failure> {
-        self.inc.on_end(end)?;
-        // What a connection does not take: the size is known, or bytes beyond it have come.
-        if *self.size.get_or_insert(end.size) != end.size {
+    /// What a connection does not take: the size is known, or bytes beyond it have come.
+    pub(crate) fn limit(&mut self, size: u64) -> Result<(), Failure> {
+        if *self.size.get_or_insert(size) != size {
             return Err(contradiction().into());
         }
         Ok(())
@@ -195,7 +223,7 @@ impl Receiving {
         let is_here =
             groups.is_some_and(|groups| (0..groups).all(|group| self.came.contains(&group)));
         let before = self.inc.is_whole();
-        if is_here {
+        if is_here && !std::mem::replace(&mut self.is_complete, is_here) {
             self.inc.on_complete();
         }
         if let Some(end) = self.inc.take_finish() {
@@ -209,30 +237,56 @@ impl Receiving {
     }
 }
 
+macro_rules! holds {
+    ($($driver:ident $field:ident $half:ident,)*) => {
+        $(
+            impl AsRef<$half> for $driver {
+                fn as_ref(&self) -> &$half {
+                    &self.$field
+                }
+            }
+
+            impl AsMut<$half> for $driver {
+                fn as_mut(&mut self) -> &mut $half {
+                    &mut self.$field
+                }
+            }
+        )*
+    };
+}
+
+holds! {
+    Sending out Outgoing,
+    Receiving inc Incoming,
+}
+
+/// What sessions do here.
+#[derive(Debug)]
+pub(crate) struct Model;
+
+impl Parts for Model {
+    type Sending = Sending;
+    type Receiving = Receiving;
+    type Landing = Infallible;
+    /// Names that are not told yet.
+    type Question = Vec<String>;
+    type Tree = Infallible;
+    type Files = Infallible;
+}
+
 /// What a client asked for, until it is open.
 enum Request {
-    Put {
-        object: u64,
-        size: Option<u64>,
-        hash: bool,
-        source: Option<SourceIdentity>,
-        holes: Option<howdah_core::RangeSet>,
-    },
-    Get {
-        hash: bool,
-        get: Get,
-    },
+    Put(Box<Put>),
+    Get(bool, Get),
+    Ask,
 }
 
 /// A server's end.
 pub(crate) struct Server {
     pub(crate) id: u64,
+    machine: server::Server<Model>,
     request: Option<Request>,
-    later: VecDeque<Message>,
     early: Vec<Piece>,
-    holes: Announced,
-    sending: Option<Sending>,
-    pub(crate) receiving: Option<Receiving>,
     wait: WaitClock,
     pub(crate) superseded: bool,
     /// It is not served any more.
@@ -250,25 +304,12 @@ impl Server {
     pub(crate) fn new(id: u64) -> Self {
         Self {
             id,
+            machine: server::Server::new(None),
             request: None,
-            later: VecDeque::new(),
             early: Vec::new(),
-            holes: Announced::default(),
-            sending: None,
-            receiving: None,
             wait: WaitClock::default(),
             superseded: false,
             is_closed: false,
-        }
-    }
-
-    fn doing(&self) -> Doing {
-        if self.request.is_some() {
-            Doing::Beginning
-        } else if self.sending.is_some() || self.receiving.is_some() {
-            Doing::One
-        } else {
-            Doing::Nothing
         }
     }
 
@@ -290,11 +331,9 @@ impl Server {
             return;
         };
         said.say(&Message::fail(failure.kind(), "it failed"));
+        self.machine.end();
         self.request = None;
-        self.later.clear();
         self.early.clear();
-        self.sending = None;
-        self.receiving = None;
         reach.disk.let_go(self.id);
         if let Failure::Protocol(_) | Failure::Superseded = failure {
             self.is_closed = true;
@@ -302,170 +341,130 @@ impl Server {
     }
 
     fn on_message(&mut self, message: Message, said: &mut Said) -> Result<(), Failure> {
-        match self.doing().hears(&message)? {
-            Heard::Later if self.later.len() >= LATER_MAX => {
-                return Err(Misbehaved::new("does not wait").into());
+        match self.machine.hear(message)? {
+            Order::Put(put, None) if put.path == *NAME => self.request = Some(Request::Put(put)),
+            Order::Get(path, hash, get) if path == *NAME => {
+                self.request = Some(Request::Get(hash, get));
             }
-            Heard::Later => self.later.push_back(message),
-            Heard::Begin => self.begin(message)?,
-            Heard::Before => {
-                if let Message::Holes { object, ranges } = message {
-                    self.holes.note(object, ranges);
-                }
-            }
-            Heard::OfObject => self.of_object(message, said)?,
-            Heard::Failed => return Err(Failure::Told(FailureKind::Io)),
-            Heard::Late | Heard::Pace => {}
-            Heard::OfTree | Heard::OfFiles => return Err(Misbehaved::new("none of it here").into()),
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, message: Message) -> Result<(), Failure> {
-        self.request = Some(match message {
-            Message::Put {
-                object,
-                path,
-                size,
-                hash,
-                source,
-                ..
-            } => {
-                let holes = self.holes.take(object, size)?;
-                if path != *NAME {
-                    return Err(Failure::Disk(Trouble::Io));
-                }
-                Request::Put {
-                    object,
-                    size,
-                    hash,
-                    source,
-                    holes,
-                }
-            }
-            Message::Get {
-                path,
-                window_end,
-                hash,
-                held,
-                values,
-            } if path == *NAME => Request::Get {
-                hash,
-                get: Get {
-                    window_end,
-                    held,
-                    values,
-                },
-            },
-            _ => return Err(Failure::Disk(Trouble::Io)),
-        });
-        Ok(())
-    }
-
-    fn of_object(&mut self, message: Message, said: &mut Said) -> Result<(), Failure> {
-        match message {
-            Message::Values {
-                object,
-                first,
-                values,
-            } => {
-                if let Some(receiving) =
-                    self.receiving.as_mut().filter(|r| r.inc.object() == object)
-                {
+            Order::Ask(_) => self.request = Some(Request::Ask),
+            Order::Values(first, values) => {
+                if let Some(receiving) = self.receiving() {
                     receiving.sink.tell(first, &values);
                 }
             }
-            Message::End {
-                object,
-                size,
-                blake3,
-            } => {
-                if let Some(receiving) =
-                    self.receiving.as_mut().filter(|r| r.inc.object() == object)
-                {
-                    receiving.on_end(End { size, blake3 })?;
+            Order::Size(end) => {
+                if let Some(receiving) = self.receiving() {
+                    receiving.limit(end.size)?;
                 }
             }
-            Message::Done { object, .. } => {
-                if let Some(sending) = self.sending.take_if(|s| s.out.object() == object) {
-                    sending.out.on_done()?;
-                    let side = SideReport::default();
-                    said.say(&Message::Thanks { side });
-                }
+            Order::Thank(..) => {
+                let side = SideReport::default();
+                said.say(&Message::Thanks { side });
             }
-            _ => {}
+            Order::Failed(..) => return Err(Failure::Told(FailureKind::Io)),
+            Order::Nothing | Order::Pace(_) => {}
+            _ => return Err(Failure::Disk(Trouble::Io)),
         }
         Ok(())
+    }
+
+    pub(crate) fn receiving(&mut self) -> Option<&mut Receiving> {
+        self.machine.now_mut().receiving()
     }
 
     /// Whether bytes of that object are taken; otherwise they come again.
     pub(crate) fn admits(&self, object: u64) -> bool {
-        let receiving = self.receiving.as_ref().map(|r| r.inc.object());
-        let asked = match &self.request {
-            Some(Request::Put { object, .. }) => Some(*object),
-            _ => None,
-        };
-        receiving.or(asked) == Some(object)
+        self.machine.admits(object)
+    }
+
+    /// What a connection lets in.
+    pub(crate) fn expected(&mut self) -> Option<Expected> {
+        match &self.request {
+            Some(Request::Put(put)) => Some(Expected {
+                object: put.object,
+                size: put.size,
+                present: put.holes.clone().unwrap_or_default(),
+            }),
+            _ => self.receiving().map(|receiving| receiving.expected()),
+        }
     }
 
     pub(crate) fn place(&mut self, piece: Piece, reach: &mut Reach<'_>, said: &mut Said) {
-        let placed = if let Some(receiving) = &mut self.receiving {
+        let placed = if let Some(receiving) = self.receiving() {
             receiving.place(reach.disk, piece)
         } else {
-            // Its first bytes may be here before its place is open.
+            // Its first bytes may be here before its place is open, or all of them.
             self.early.push(piece);
+            if self.early_is_all() {
+                self.machine.on_complete(piece.object);
+            }
             Ok(())
         };
         self.unless_failed(placed, reach, said);
     }
 
+    /// Whether all of what comes is here already.
+    fn early_is_all(&self) -> bool {
+        let Some(Request::Put(put)) = &self.request else {
+            return false;
+        };
+        let is_here = |group: u64| {
+            let range = ByteRange::with_len(group * GROUP, GROUP);
+            let is_hole = put.holes.as_ref().is_some_and(|h| h.contains(range));
+            is_hole || self.early.iter().any(|piece| piece.group == group)
+        };
+        let groups = put.size.map(|size| size.div_ceil(GROUP));
+        groups.is_some_and(|groups| (0..groups).all(is_here))
+    }
+
     /// Opens what was asked for. `Some`: a session that still has the place.
     pub(crate) fn open(&mut self, reach: &mut Reach<'_>, said: &mut Said) -> Option<u64> {
-        let request = self.request.take()?;
-        let opened = match request {
-            Request::Put {
-                object,
-                size,
-                hash,
-                source,
-                ref holes,
-            } => {
+        let is_all = self.early_is_all();
+        let opened = match self.request.take()? {
+            Request::Put(put) => {
                 let place = Place {
                     name: NAME,
-                    size: size.unwrap_or(0),
-                    source,
-                    hash,
-                    holes: holes.as_ref(),
+                    size: put.size.unwrap_or(0),
+                    source: put.source,
+                    hash: put.hash,
+                    holes: put.holes.as_ref(),
                 };
                 match reach.disk.open(self.id, &place, reach.wrong) {
                     Err(Trouble::Busy(other)) => {
-                        self.request = Some(request);
+                        self.request = Some(Request::Put(put));
                         return Some(other);
                     }
                     Err(trouble) => Err(trouble.into()),
                     Ok(sink) => {
-                        let ready = Message::Ready {
-                            object,
-                            held: WireRanges::from(&sink.held),
-                            values: sink.wants_values,
-                            changed: None,
-                        };
-                        if source.is_some() {
-                            said.say(&ready);
+                        if put.source.is_some() {
+                            said.say(&Message::Ready {
+                                object: put.object,
+                                held: WireRanges::from(&sink.held),
+                                values: sink.wants_values,
+                                changed: None,
+                            });
                         }
-                        self.receiving =
-                            Some(Receiving::new(object, sink, hash, size, holes.as_ref()));
+                        let holes = put.holes.as_ref();
+                        let mut receiving =
+                            Receiving::new(put.object, sink, put.hash, put.size, holes);
+                        receiving.is_complete = is_all;
+                        self.machine.receives(receiving);
                         Ok(())
                     }
                 }
             }
-            Request::Get { hash, get } => self.send(hash, &get, reach, said),
+            Request::Get(hash, get) => self.send(hash, &get, reach, said),
+            Request::Ask => {
+                let names = reach.disk.names.keys().rev().cloned();
+                self.machine.does(Does::Answers(names.collect()));
+                Ok(())
+            }
         };
         self.unless_failed(opened, reach, said);
         for piece in std::mem::take(&mut self.early) {
             self.place(piece, reach, said);
         }
-        while let Some(message) = self.later.pop_front() {
+        while let Some(message) = self.machine.catch_up() {
             let heard = self.on_message(message, said);
             self.unless_failed(heard, reach, said);
         }
@@ -485,23 +484,16 @@ impl Server {
             identity: Some(source.identity),
             mode: None,
         };
-        let mut out = Outgoing::new(1, hash);
-        let answer = out.answer(get, &opened)?;
-        let mut sending_holes = None;
-        if get.window_end.is_none()
-            && let Some(holes) = source.holes()
-        {
-            said.say(&announce(1, &holes));
-            sending_holes = Some(holes);
-        }
-        said.say(&answer.message);
-        out.go_on(&answer.held, answer.values);
+        let out = Outgoing::new(1, hash);
         let mut sending = Sending { out, source };
-        if let Some(holes) = sending_holes {
-            sending.skip(&holes);
+        if get.window_end.is_none() {
+            sending.leave_out_holes(said);
         }
-        sending.skip(&answer.held);
-        self.sending = Some(sending);
+        let answer = self.machine.sends(sending, get, &opened)?;
+        said.say(&answer.message);
+        if let Some(sending) = self.machine.now_mut().sending() {
+            sending.skip(&answer.held);
+        }
         Ok(())
     }
 
@@ -522,28 +514,39 @@ impl Server {
         if std::mem::take(&mut self.superseded) {
             return Err(Failure::Superseded);
         }
-        if let Some(sending) = &mut self.sending
-            && sending.go_on(reach.file, said)?
-        {
-            return Ok(true);
-        }
-        if let Some(receiving) = &mut self.receiving
-            && let Some(is_done) = receiving.go_on(reach.disk)?
-        {
-            if is_done {
-                let object = receiving.inc.object();
-                self.receiving = None;
-                let side = SideReport::default();
-                said.say(&Message::Done { object, side });
+        let did = match self.machine.now_mut() {
+            Does::Sends(sending) => sending.go_on(reach.file, said)?,
+            Does::Receives(receiving) => match receiving.go_on(reach.disk)? {
+                Some(true) => {
+                    let object = receiving.inc.object();
+                    self.machine.end();
+                    let side = SideReport::default();
+                    said.say(&Message::Done { object, side });
+                    true
+                }
+                did => did.is_some(),
+            },
+            Does::Answers(names) => {
+                if let Some(name) = names.pop() {
+                    said.say(&Message::Findings(vec![Finding {
+                        of: 0,
+                        path: name.as_str().into(),
+                        is_dir: false,
+                        bytes: 0,
+                        fate: 0,
+                    }]));
+                } else {
+                    self.machine.end();
+                    said.say(&Message::Answered(Sum::default()));
+                }
+                true
             }
+            _ => false,
+        };
+        if did {
             return Ok(true);
         }
-        let wait = match (&self.sending, &self.receiving) {
-            _ if self.request.is_some() => Some(Wait::Progress),
-            (None, None) => Some(Wait::Request),
-            (_, Some(receiving)) => receiving.inc.waits_for_end().then_some(Wait::End),
-            (Some(_), None) => None,
-        };
+        let wait = self.machine.now().waits_for(false);
         match self.wait.check(now, wait) {
             Some(Wait::Request) => {
                 self.is_closed = true;

@@ -4,14 +4,13 @@ use super::{Service, wake};
 use crate::Error;
 use crate::server::ServerEvent;
 use crate::server::deeds::{Deed, Happened, Outcome, may_act};
-use crate::session::dialogue;
 use crate::session::files::attest::Witness;
-use crate::session::files::protocol;
 use crate::session::files::serving::Serving;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_session::message::Message;
+use howdah_session::server::Does;
 
 impl Service {
     pub(super) fn open_files(
@@ -36,36 +35,23 @@ impl Service {
             address: session.who.address().to_owned(),
         };
         let rights = (session.rights.clone(), witness);
-        session.files = Some(Serving::start(
+        let files = Serving::start(
             connection,
             rights,
             (self.places.clone(), session.key.clone()),
             &wake(&self.waker, key),
             announce,
-        )?);
+        )?;
+        session.machine.does(Does::Files(files));
         Ok(())
-    }
-
-    pub(super) fn on_files_message(&mut self, key: ConnKey, message: Message) -> Result<(), Error> {
-        let files = self.sessions.get_mut(&key).and_then(|s| s.files.as_mut());
-        match (message, files) {
-            (Message::AskFiles(questions), Some(files)) => {
-                may_act(self.audit.as_deref())?;
-                files.ask(questions)
-            }
-            (Message::Fail { kind, message }, _) => {
-                Err(dialogue::failure(kind, &message, "the client"))
-            }
-            _ => Err(protocol("the client asks out of turn")),
-        }
     }
 
     /// Writes down what was changed lately, each by itself.
     pub(super) fn note_changes(&mut self, key: ConnKey) {
-        let Some(session) = self.sessions.get(&key) else {
+        let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        let changes = session.files.as_ref().map(Serving::take_changes);
+        let changes = session.does().files().map(|files| files.take_changes());
         let (peer, who) = (session.peer.clone(), session.who.clone());
         for change in changes.into_iter().flatten() {
             let deed = Deed::new(change.verb, &change.paths);
@@ -89,7 +75,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        if let Some(files) = &session.files {
+        if let Some(files) = session.machine.now_mut().files() {
             session.deed = std::mem::take(&mut session.deed).about(files.names());
         }
     }
@@ -100,7 +86,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        let Some(files) = session.files.take() else {
+        let Some(files) = session.machine.now_mut().files() else {
             return;
         };
         // Who says so has all that it wanted, whether this side has heard of its last bytes or not.
@@ -112,11 +98,11 @@ impl Service {
             }
         );
         if files.is_busy() && !is_done {
-            session.files = Some(files);
             // That it ended early is said by whoever calls.
             return;
         }
         let (bytes, failed) = (files.written(), files.failed());
+        session.machine.end();
         let line = format!(
             "{}: {} done, {bytes} bytes of answers",
             session.peer, session.deed

@@ -3,17 +3,14 @@
 use super::{Service, wake};
 use crate::Error;
 use crate::server::ServerEvent;
-use crate::server::deeds::{Deed, Happened, Outcome, may_act};
+use crate::server::deeds::{Happened, Outcome};
 use crate::session::dialogue::side_report;
 use crate::session::errand::Errand;
-use crate::session::from_store;
 use crate::session::plans;
-use crate::session::putting::Put;
-use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
-use howdah_session::plans::LeasePut;
+use howdah_session::server::Does;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,42 +24,6 @@ pub(in crate::server) struct Landing {
 }
 
 impl Service {
-    pub(super) fn begin_lease(
-        &mut self,
-        now: Time,
-        key: ConnKey,
-        connection: &mut Connection,
-        asked: LeasePut,
-    ) -> Result<(), Error> {
-        let Some(session) = self.sessions.get_mut(&key) else {
-            return Ok(());
-        };
-        session.deed = Deed::new("put a lease of", std::slice::from_ref(&asked.path));
-        may_act(self.audit.as_deref())?;
-        let lease = plans::Put::new(&asked, &session.key)?;
-        let source = asked.source;
-        let holes = session.holes.take(asked.object, Some(source.size))?;
-        let taken = session.rights.quota.take_file(asked.path.as_path());
-        taken.map_err(|e| from_store(&e))?;
-        session.put = Some(Put {
-            object: asked.object,
-            path: asked.path,
-            name: None,
-            size: Some(source.size),
-            hash: true,
-            source: Some(source),
-            resume: true,
-            reread: false,
-            mode: None,
-            holes,
-            since: now,
-            took_over: false,
-            counted: 0,
-            lease: Some(Arc::new(lease)),
-        });
-        self.open_put(now, key, connection)
-    }
-
     /// All of it has come: it goes to its place on a thread of its own.
     pub(super) fn land(
         &mut self,
@@ -83,11 +44,12 @@ impl Service {
         let errand = self
             .errands
             .start(&session.key, wake(&self.waker, key), work)?;
-        session.landing = Some(Landing {
+        let landing = Landing {
             object,
             bytes,
             errand,
-        });
+        };
+        session.machine.does(Does::Lands(landing));
         Ok(())
     }
 
@@ -100,14 +62,14 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        let Some(landing) = &session.landing else {
+        let Some(landing) = session.does().landing() else {
             return Ok(());
         };
         let Some(landed) = landing.errand.poll(Duration::ZERO) else {
             return Ok(());
         };
         let (object, bytes) = (landing.object, landing.bytes);
-        session.landing = None;
+        session.machine.end();
         landed??;
         let mut side = side_report(session.start, &connection.stats());
         side.hashed = true;

@@ -3,18 +3,23 @@
 use super::tree::Prepared;
 use super::{Service, wake};
 use crate::access::Rights;
+use crate::server::deeds::{Deed, may_act};
 use crate::server::session::Session;
 use crate::session::errand::Errand;
 use crate::session::from_store;
 use crate::session::kept::{Early, Kept};
 use crate::session::places::ONE;
+use crate::session::plans;
+use crate::session::putting::Put;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
-use crate::{Error, ErrorKind, Location, PathBytes};
+use crate::{Error, Location, PathBytes};
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
+use howdah_session::plans::LeasePut;
+use howdah_session::server::{self, Does};
 use howdah_session::transfer;
 use howdah_store::{Metadata, RoomWait, Source, SourceSpec, Wake};
 use std::sync::Arc;
@@ -27,8 +32,6 @@ const MOMENT: Duration = Duration::from_millis(1);
 pub(in crate::server) const MOMENTS: u64 = 50;
 /// A place that was taken is looked at again after that time.
 const TAKEN_AGAIN: Span = Span::from_millis(20);
-/// Messages that may come before what they are about is open.
-const LATER_MAX: usize = 256;
 
 /// What is being opened.
 pub(in crate::server) enum Opening {
@@ -75,18 +78,6 @@ fn open_source(
 }
 
 impl Session {
-    /// Keeps a message that came before what it is about is open.
-    pub(super) fn keep_for_later(&mut self, message: Message) -> Result<(), Error> {
-        if self.later.len() >= LATER_MAX {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "the client does not wait for what it has asked for",
-            ));
-        }
-        self.later.push_back(message);
-        Ok(())
-    }
-
     fn begin_get(
         &mut self,
         connection: &mut Connection,
@@ -97,15 +88,17 @@ impl Session {
         let shows_mode = self.rights.shows() >= Metadata::Modes;
         let mode = source.mode().filter(|_| shows_mode);
         let window_end = ask.wanted.window_end;
-        let mut sending = Sending::new(connection, object, source, hash, window_end);
-        let answer = sending.answer(&ask.wanted, mode)?;
+        let sending = Sending::new(connection, object, source, hash, window_end);
         // A pipe wants every byte.
         if window_end.is_none() {
             sending.leave_out_holes(connection);
         }
+        let opened = sending.opened(mode);
+        let answer = self.machine.sends(sending, &ask.wanted, &opened)?;
         connection.send_control(&answer.message.encode());
-        sending.go_on(connection, answer.held, answer.values);
-        self.sending = Some(sending);
+        if let Some(sending) = self.does().sending() {
+            sending.leave_out(connection, answer.held);
+        }
         Ok(())
     }
 
@@ -114,18 +107,16 @@ impl Session {
         let (Some(put), Some(early)) = (&self.put, self.early.take()) else {
             return 0;
         };
-        let mut receiving = Receiving::of_admitted(connection, put.object, place, put.hash);
+        let asked = &put.asked;
+        let mut receiving = Receiving::of_admitted(connection, asked.object, place, asked.hash);
         let held = receiving.held().byte_count();
         let is_lease = put.lease.is_some();
-        let there = connection.received_bytes(put.object);
-        if put.source.is_some() {
+        let there = connection.received_bytes(asked.object);
+        if asked.source.is_some() {
             connection.send_control(&ready.encode());
         }
         early.kept.give(&mut receiving);
-        if early.is_complete {
-            receiving.on_complete();
-        }
-        self.receiving = Some(receiving);
+        self.machine.receives(receiving);
         if is_lease && let Some(put) = &mut self.put {
             // All but the lease, which comes another way.
             put.counted = there;
@@ -177,6 +168,34 @@ impl Service {
         Ok(())
     }
 
+    /// Begins what a client wants to put: a file, or the lease of a plan.
+    pub(super) fn begin_put(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        (asked, lease): (server::Put, Option<&LeasePut>),
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let verb = lease.map_or("put", |_| "put a lease of");
+        session.deed = Deed::new(verb, std::slice::from_ref(&asked.path));
+        may_act(self.audit.as_deref())?;
+        let lease = lease.map(|lease| plans::Put::new(lease, &session.key));
+        let lease = lease.transpose()?.map(Arc::new);
+        let taken = session.rights.quota.take_file(asked.path.as_path());
+        taken.map_err(|e| from_store(&e))?;
+        session.put = Some(Put {
+            asked,
+            since: now,
+            took_over: false,
+            counted: 0,
+            lease,
+        });
+        self.open_put(now, key, connection)
+    }
+
     /// Opens the place of what a client wants to put, unless somebody else is still there.
     pub(super) fn open_put(
         &mut self,
@@ -187,7 +206,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        let waits = session.receiving.is_none()
+        let waits = session.machine.now().begins()
             && session.opening.is_none()
             && now >= session.open_again_at;
         let is_late = session.is_told_to_wait;
@@ -201,14 +220,14 @@ impl Service {
         let (client, put) = (session.key.clone(), put.clone());
         if session.early.is_none() {
             // Its first bytes may be here before its place is open.
-            Receiving::admit(connection, put.object, put.size, None)?;
-            if let Some(holes) = &put.holes {
-                connection.note_present(put.object, holes);
+            let object = put.asked.object;
+            Receiving::admit(connection, object, put.asked.size, None)?;
+            if let Some(holes) = &put.asked.holes {
+                connection.note_present(object, holes);
             }
             session.early = Some(Early {
-                object: put.object,
+                object,
                 kept: Kept::default(),
-                is_complete: false,
             });
         }
         // Who waits for a place has been through that, and looks often.
@@ -314,7 +333,7 @@ impl Service {
                     // Once its streams are told, only its client can begin it anew.
                     session.request = None;
                     let tree = prepared.begin(connection, &wake(&self.waker, key))?;
-                    session.tree = Some(tree);
+                    session.machine.does(Does::Tree(tree));
                 }
             },
         }
@@ -330,8 +349,7 @@ impl Service {
         connection: &mut Connection,
     ) -> Result<(), Error> {
         while let Some(session) = self.sessions.get_mut(&key)
-            && !session.is_beginning()
-            && let Some(message) = session.later.pop_front()
+            && let Some(message) = session.machine.catch_up()
         {
             self.on_message(now, key, connection, message)?;
         }

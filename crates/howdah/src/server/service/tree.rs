@@ -4,6 +4,7 @@ use super::{Opening, Request, Service, wake};
 use crate::access::Rights;
 use crate::server::ServerEvent;
 use crate::server::deeds::{Deed, Happened, Outcome, may_act};
+use crate::server::session::Driven;
 use crate::session::dialogue::{self, side_report};
 use crate::session::from_store;
 use crate::session::places::Place;
@@ -13,6 +14,7 @@ use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
+use howdah_session::server::Does;
 use howdah_store::{
     ReceiverEnds, RoomWait, SenderEnds, StoreError, TreeDescriber, TreeOptions, TreeReceiver,
     TreeSender, TreeSource, TreeSubject, TreeTarget, Wake, is_directory, threads,
@@ -186,14 +188,12 @@ impl Service {
         };
         session.deed = match &mut message {
             Message::TreePut { path, options, .. } => {
-                session.asked.restore(&mut Vec::new(), options);
                 session.rights.check_tree(options)?;
                 options.sums = self.audit.is_some();
                 options.memory = session.rights.memory(options.memory);
                 Deed::new("put tree", std::slice::from_ref(path))
             }
             Message::TreeGet { paths, options, .. } => {
-                session.asked.restore(paths, options);
                 options.sums = self.audit.is_some();
                 options.memory = session.rights.memory(options.memory);
                 if options.remove_source {
@@ -202,7 +202,6 @@ impl Service {
                 Deed::new("get tree", paths)
             }
             Message::TreeVerify { path, options, .. } => {
-                session.asked.restore(&mut Vec::new(), options);
                 options.sums = self.audit.is_some();
                 Deed::new("verify", std::slice::from_ref(path))
             }
@@ -238,7 +237,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        let Some(tree) = &mut session.tree else {
+        let Some(tree) = session.machine.now_mut().tree() else {
             return Ok(());
         };
         match message {
@@ -262,7 +261,7 @@ impl Service {
         };
         session.removing = false;
         let mut outcome = Outcome::default();
-        if let Some(tree) = &mut session.tree {
+        if let Some(tree) = session.machine.now_mut().tree() {
             tree.finish(connection);
             let mut side = side_report(session.start, &connection.stats());
             side.hashed = true;
@@ -276,10 +275,10 @@ impl Service {
         self.end_tree(key, outcome);
     }
 
-    /// Ends a tree on a thread of its own: what it leaves may wait for its disk.
-    pub(super) fn put_away(&mut self, tree: Option<Tree>, place: Option<Place>) {
+    /// Ends what was done; a tree on a thread of its own: what it leaves may wait for its disk.
+    pub(super) fn put_away(&mut self, what: Does<Driven>, place: Option<Place>) {
         self.ending.retain(|thread| !thread.is_finished());
-        let Some(mut tree) = tree else { return };
+        let Does::Tree(mut tree) = what else { return };
         tree.let_go();
         let work = move || {
             for thread in tree.stop() {
@@ -298,7 +297,7 @@ impl Service {
         };
         let line = format!("{}: {} done", session.peer, session.deed);
         self.control.tell(ServerEvent::Done);
-        let (tree, place) = (session.tree.take(), session.place.take());
+        let (tree, place) = (session.machine.end(), session.place.take());
         self.put_away(tree, place);
         self.log(&line);
         self.note_end(Happened::Done, key, outcome);

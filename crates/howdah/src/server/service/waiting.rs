@@ -14,6 +14,7 @@ use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
 use howdah_session::message::Message;
 use howdah_session::questions::Question;
+use howdah_session::server::Does;
 use howdah_store::Memory;
 
 /// It is tried again within that time, which the client is told.
@@ -94,7 +95,7 @@ impl Service {
             return Ok(());
         };
         let chore = Chore::start(question, session.rights.clone(), wake(&self.waker, key))?;
-        session.chore = Some(chore);
+        session.machine.does(Does::Answers(chore));
         Ok(())
     }
 
@@ -111,7 +112,7 @@ impl Service {
             return Ok(());
         };
         let request = session.request.take();
-        let can_wait = request.is_some() || session.put.is_some() && session.receiving.is_none();
+        let can_wait = request.is_some() || session.put.is_some() && session.machine.now().begins();
         if !error.is_busy() || !can_wait {
             return Err(error);
         }
