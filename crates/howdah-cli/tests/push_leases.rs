@@ -537,9 +537,11 @@ fn what_cannot_be_pushed_is_said() {
     };
     let (source, to) = (site.file("source"), server.url("target"));
     let no_trees = ["no regular file", "howdah cp -r"];
-    for options in [&["-r"][..], &["-a"], &[]] {
-        fails(options, &site.file("dir"), &to, USAGE, &no_trees);
-    }
+    fails(&[], &site.file("dir"), &to, USAGE, &no_trees);
+    let there = server.url("there");
+    fs::create_dir(site.root("there")).unwrap();
+    let inside = site.file("dir/.");
+    fails(&["-a"], &inside, &there, REFUSED, &["is there already"]);
     fails(
         &["-a"],
         &site.file("dir"),

@@ -13,6 +13,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::place::{SmallDisk, content};
+use support::plans::rooms_in;
 use support::process::{Done, Input, Process, Server};
 use support::relay::{Fate, Relay, Way};
 use support::sshd::Sshd;
@@ -93,10 +94,23 @@ struct Plan<'a> {
     file: String,
     target: String,
     leases: u64,
+    /// Where its room lies.
+    above: String,
 }
 
 impl<'a> Plan<'a> {
     fn try_new(site: &'a Site, options: &[&str], source: &str, target: &str) -> (Self, Done) {
+        let above = Path::new(target).parent().unwrap().to_str().unwrap();
+        Self::to(site, options, (source, target), (target, above))
+    }
+
+    /// Planned to `to`, and seen as `target`.
+    fn to(
+        site: &'a Site,
+        options: &[&str],
+        (source, to): (&str, &str),
+        (target, above): (&str, &str),
+    ) -> (Self, Done) {
         let name = Path::new(target).file_name().unwrap().display();
         let file = site.file(&format!("{name}.plan"));
         let args = [
@@ -108,7 +122,7 @@ impl<'a> Plan<'a> {
             "-o",
             &file,
         ];
-        let args = [&args[..], options, &[source, target]].concat();
+        let args = [&args[..], options, &[source, to]].concat();
         let done = site.run(Host::Here, "client", &args, Input::None);
         let leases = match done.code {
             Some(0) => done.json()["leases"].as_u64().unwrap(),
@@ -119,12 +133,21 @@ impl<'a> Plan<'a> {
             file,
             target: target.to_owned(),
             leases,
+            above: above.to_owned(),
         };
         (plan, done)
     }
 
     fn new(site: &'a Site, options: &[&str], source: &str, target: &str) -> Self {
         let (plan, done) = Self::try_new(site, options, source, &site.file(target));
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        plan
+    }
+
+    /// Of the client's directory, to a path below the server's root.
+    fn pushed(site: &'a Site, options: &[&str], source: &str, (to, name): (&str, &str)) -> Self {
+        let seen = (&*site.root(name), &*site.root(""));
+        let (plan, done) = Self::to(site, options, (&site.file(source), to), seen);
         assert_eq!(done.code, Some(0), "{}", done.err);
         plan
     }
@@ -155,7 +178,7 @@ impl<'a> Plan<'a> {
     }
 
     fn finish(&self, options: &[&str]) -> Done {
-        let args = [&["finish", &self.file], options].concat();
+        let args = [&["finish", "--accept-new", &self.file], options].concat();
         self.site.run(Host::Here, "client", &args, Input::None)
     }
 
@@ -174,8 +197,7 @@ impl<'a> Plan<'a> {
     }
 
     fn room(&self) -> PathBuf {
-        let room = rooms(self.site).pop();
-        room.unwrap()
+        rooms_in(&self.above).pop().unwrap()
     }
 
     /// The lease that has that file, and the record of its first run.
@@ -191,10 +213,7 @@ impl<'a> Plan<'a> {
 }
 
 fn rooms(site: &Site) -> Vec<PathBuf> {
-    let entries = fs::read_dir(site.file("")).unwrap();
-    let all = entries.map(|entry| entry.unwrap().path());
-    all.filter(|path| path.extension().is_some_and(|end| end == "howdah-plan"))
-        .collect()
+    rooms_in(&site.file(""))
 }
 
 fn copied(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, String> {
@@ -536,4 +555,70 @@ fn a_tree_comes_over_ssh() {
     let done = plan.finish(&[]);
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert_eq!(look(&plan.target), look(&source));
+}
+
+/// As `howdah cp` brings the client's `source`.
+fn copied_there(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, String> {
+    let (from, to) = (site.file("source"), server.url("copy"));
+    let args = [options, &[&from, &to]].concat();
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let all = look(&site.root("copy"));
+    remove(&site.root("copy"));
+    all
+}
+
+#[test]
+fn a_tree_is_pushed_by_leases_as_a_copy_brings_it() {
+    let site = Site::new(200);
+    make_tree(&site.file("source"));
+    let server = site.serve();
+    let url = server.url("target");
+    for options in [&["-a"][..], &["-r"], &["-r", "-p"]] {
+        let plan = Plan::pushed(&site, options, "source", (&url, "target"));
+        assert_eq!(plan.missing(), format!("0-{}", plan.leases - 1));
+        plan.finish(&[])
+            .assert_failed(PARTIAL, &["not all leases are moved yet", "the first is 0"]);
+        // In any order, and some twice at the same time.
+        let (first, last) = (0, plan.leases - 1);
+        plan.move_all([first, first, last, last], &["--epoch", "1"]);
+        plan.move_all((1..last).rev(), &[]);
+        assert_eq!(plan.missing(), "");
+        plan.is_absent();
+        let again = plan.run(first, &[]);
+        assert_eq!(again.code, Some(0), "{}", again.err);
+        let json = again.json();
+        assert_eq!(json["bytes"], json["resumed_bytes"], "{json}");
+        // Finishing twice says the same, as long as there are records.
+        let sums = site.file("sums");
+        let kept = plan.finish(&["--keep", "--json", "--manifest", &sums]);
+        assert_eq!(kept.code, Some(0), "{}", kept.err);
+        let json = kept.json();
+        assert_eq!(json["files"], 309, "{json}");
+        let text = fs::read(&sums).unwrap();
+        assert_eq!(json["blake3"], blake3::hash(&text).to_string());
+        let done = plan.finish(&[]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let line = format!("{}  {url}\n", blake3::hash(&text));
+        assert_eq!(String::from_utf8_lossy(&done.out), line);
+        assert_eq!(rooms_in(&plan.above), Vec::<PathBuf>::new());
+        let (there, copy) = (look(&plan.target), copied_there(&site, &server, options));
+        for (path, what) in &copy {
+            assert_eq!(
+                there.get(path),
+                Some(what),
+                "{options:?} {}",
+                path.display()
+            );
+        }
+        assert_eq!(there.len(), copy.len());
+        let check = ["verify", "--manifest", &sums, &plan.target];
+        let checked = site.run(Host::Here, "client", &check, Input::None);
+        assert_eq!(checked.code, Some(0), "{}", checked.err);
+        plan.run(0, &[])
+            .assert_failed(NOT_FOUND, &["the plan is finished"]);
+        remove(&plan.target);
+        fs::remove_file(&plan.file).unwrap();
+    }
+    server.stop();
 }

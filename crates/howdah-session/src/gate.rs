@@ -137,6 +137,10 @@ impl Gate {
         if !is_dir && reserved::is_unfinished(name) || name == reserved::SIGN.as_bytes() {
             return Err(self.not_asked(name, "a name kept for unfinished copies,"));
         }
+        // What lies in there is believed.
+        if reserved::is_room(OsStr::from_bytes(name)) {
+            return Err(self.not_asked(name, "a name kept for plans,"));
+        }
         // What is named at the top is asked for by its name, whatever the rules say.
         let is_top = self.depth == 0 && !options.contents;
         if !is_top && !filter.is_empty() {

@@ -78,7 +78,7 @@ impl Doing {
             {
                 Heard::Begin
             }
-            Message::Selection(_) if is_free => Heard::Before,
+            Message::Selection(_) | Message::IntoPlan(_) if is_free => Heard::Before,
             Message::Holes { .. } => Heard::Before,
             Message::Values { .. } | Message::End { .. } | Message::Done { .. } => Heard::OfObject,
             Message::Fail { .. } => Heard::Failed,
@@ -101,6 +101,7 @@ impl Doing {
             | Message::Ready { .. }
             | Message::Room { .. }
             | Message::Selection(_)
+            | Message::IntoPlan(_)
             | Message::Ask(_)
             | Message::Findings(_)
             | Message::Answered(_)
@@ -177,6 +178,7 @@ impl Stage {
             Message::Thanks { .. } => Answered::Late,
             Message::Put { .. }
             | Message::PutLease(_)
+            | Message::IntoPlan(_)
             | Message::Get { .. }
             | Message::Sending { .. }
             | Message::Pace(_)

@@ -353,7 +353,9 @@ impl<'a> Client<'a> {
     fn with_remedy(&self, error: Error) -> Error {
         let question = match (&self.task, &self.step) {
             (Task::Describe { .. }, Step::Asked) => Some("'howdah verify'"),
-            (Task::PutLease(_), Step::Moving) => Some("plans whose file comes to it"),
+            (Task::PutLease(_) | Task::PutTree { into: Some(_), .. }, Step::Moving) => {
+                Some("plans of what comes to it")
+            }
             (Task::Ask { .. }, Step::Asked) => Some("this question"),
             (Task::Files { .. }, Step::Asked) => Some("sessions that stay open for single files"),
             _ => None,

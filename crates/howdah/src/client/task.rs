@@ -4,6 +4,7 @@ use crate::ask::Answers;
 use crate::range::Seen;
 use crate::remote::desk::Desk;
 use crate::{Location, PathBytes};
+use howdah_session::plans::PlanPlace;
 use howdah_session::questions::Question;
 use howdah_store::{
     ComparisonState, RangeFile, ReceiverEnds, SourceIdentity, TreeOptions, TreeSource, TreeTarget,
@@ -32,6 +33,8 @@ pub(crate) enum Task {
         source: Option<TreeSource>,
         path: PathBytes,
         options: TreeOptions,
+        /// It goes into the room of a plan there.
+        into: Option<PlanPlace>,
     },
     /// The server's trees to here.
     GetTree {

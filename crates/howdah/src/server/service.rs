@@ -268,6 +268,7 @@ impl Service {
             Message::Selection(part) => {
                 session.asked.note(part)?;
             }
+            Message::IntoPlan(into) => session.into_plan = Some(into),
             Message::Values {
                 object,
                 first,
@@ -327,6 +328,7 @@ impl Service {
         session.landing = None;
         session.opening = None;
         (session.waiting, session.request) = (None, None);
+        session.into_plan = None;
         session.is_told_to_wait = false;
         session.later.clear();
         session.chore = None;

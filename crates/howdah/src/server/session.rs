@@ -23,6 +23,7 @@ use howdah_proto::{Connection, SendLimit, Stats};
 use howdah_session::holes::Announced;
 use howdah_session::message::Message;
 use howdah_session::pace::Pace;
+use howdah_session::plans::PlanPlace;
 use howdah_session::selection::Asked;
 use howdah_session::turns::Doing;
 use howdah_session::{Wait, WaitClock};
@@ -72,6 +73,8 @@ pub(super) struct Session {
     pub(super) holes: Announced,
     /// Names and rules that came before the request that they belong to.
     pub(super) asked: Asked,
+    /// Where the tree that comes next goes in the room of a plan.
+    pub(super) into_plan: Option<PlanPlace>,
     /// What it is that comes, or will come when its place is free.
     pub(super) put: Option<Put>,
     /// What came of a lease goes to its place.
@@ -168,6 +171,7 @@ impl Session {
             files: None,
             holes: Announced::default(),
             asked,
+            into_plan: None,
             put: None,
             landing: None,
             room: RoomWait::default(),
