@@ -6,17 +6,13 @@ mod support;
 
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use support::place::{SmallDisk, content};
-use support::plans::rooms_in;
-use support::process::{Done, Input, Process, Server};
+use support::process::{Input, Server};
 use support::relay::{Fate, Relay, Way};
 use support::sshd::Sshd;
+use support::trees::{Plan, look, make_small, make_tree, remove, rooms};
 use support::{Host, Site};
 
 const MIB: usize = 1 << 20;
@@ -29,193 +25,6 @@ const INTEGRITY: i32 = 10;
 const NO_SPACE: i32 = 11;
 const CHANGED: i32 = 13;
 
-/// What a copy keeps, by path.
-fn look(dir: &str) -> BTreeMap<PathBuf, String> {
-    fn into(dir: &Path, below: &Path, all: &mut BTreeMap<PathBuf, String>) {
-        let path = dir.join(below);
-        let meta = fs::symlink_metadata(&path).unwrap();
-        let (mode, time) = (meta.mode(), (meta.mtime(), meta.mtime_nsec()));
-        let what = if meta.is_symlink() {
-            format!("link {time:?} {}", fs::read_link(&path).unwrap().display())
-        } else if meta.is_dir() {
-            for entry in fs::read_dir(&path).unwrap() {
-                into(dir, &below.join(entry.unwrap().file_name()), all);
-            }
-            format!("{mode:o} {time:?}")
-        } else {
-            let hash = blake3::hash(&fs::read(&path).unwrap());
-            format!("{mode:o} {time:?} {hash}")
-        };
-        all.insert(below.to_owned(), what);
-    }
-    let mut all = BTreeMap::new();
-    into(Path::new(dir), Path::new(""), &mut all);
-    all
-}
-
-/// Some hundred files of all kinds: small ones, empty ones, longer ones than a lease, links, odd names, nothing at all.
-fn make_tree(dir: &str) {
-    let dir = Path::new(dir);
-    for sub in ["a/b/c", "a/empty", "odd \u{1b}[2J\nname", "closed"] {
-        fs::create_dir_all(dir.join(sub)).unwrap();
-    }
-    for i in 0..300 {
-        let name = format!("a/b/file{i}");
-        fs::write(dir.join(&name), content(&name, i * 17)).unwrap();
-    }
-    for (name, size) in [
-        ("large", 3 * MIB),
-        ("a/larger", 2 * MIB + 77),
-        ("a/b/c/edge", MIB),
-        ("closed/over", MIB + 1),
-        ("closed/small", 100),
-    ] {
-        fs::write(dir.join(name), content(name, size)).unwrap();
-    }
-    fs::write(dir.join("odd \u{1b}[2J\nname/-rf"), "x").unwrap();
-    fs::write(dir.join("100%41\\"), "%").unwrap();
-    fs::write(dir.join(OsStr::from_bytes(b"\xff\xfe")), "bytes").unwrap();
-    symlink("a/b", dir.join("link")).unwrap();
-    symlink("/nowhere", dir.join("a/dangling")).unwrap();
-    fs::hard_link(dir.join("a/b/file9"), dir.join("a/b/file9 too")).unwrap();
-    let mode = |name: &str, mode| {
-        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
-    };
-    mode("a/b/file7", 0o400);
-    mode("large", 0o440);
-    mode("a/empty", 0o500);
-    mode("closed", 0o555);
-    mode("a/larger", 0o4755);
-}
-
-/// A plan of leases of 1 MiB, and what is to come of it.
-struct Plan<'a> {
-    site: &'a Site,
-    file: String,
-    target: String,
-    leases: u64,
-    /// Where its room lies.
-    above: String,
-}
-
-impl<'a> Plan<'a> {
-    fn try_new(site: &'a Site, options: &[&str], source: &str, target: &str) -> (Self, Done) {
-        let above = Path::new(target).parent().unwrap().to_str().unwrap();
-        Self::to(site, options, (source, target), (target, above))
-    }
-
-    /// Planned to `to`, and seen as `target`.
-    fn to(
-        site: &'a Site,
-        options: &[&str],
-        (source, to): (&str, &str),
-        (target, above): (&str, &str),
-    ) -> (Self, Done) {
-        let name = Path::new(target).file_name().unwrap().display();
-        let file = site.file(&format!("{name}.plan"));
-        let args = [
-            "plan",
-            "--json",
-            "--accept-new",
-            "--lease",
-            "1MiB",
-            "-o",
-            &file,
-        ];
-        let args = [&args[..], options, &[source, to]].concat();
-        let done = site.run(Host::Here, "client", &args, Input::None);
-        let leases = match done.code {
-            Some(0) => done.json()["leases"].as_u64().unwrap(),
-            _ => 0,
-        };
-        let plan = Self {
-            site,
-            file,
-            target: target.to_owned(),
-            leases,
-            above: above.to_owned(),
-        };
-        (plan, done)
-    }
-
-    fn new(site: &'a Site, options: &[&str], source: &str, target: &str) -> Self {
-        let (plan, done) = Self::try_new(site, options, source, &site.file(target));
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        plan
-    }
-
-    /// Of the client's directory, to a path below the server's root.
-    fn pushed(site: &'a Site, options: &[&str], source: &str, (to, name): (&str, &str)) -> Self {
-        let seen = (&*site.root(name), &*site.root(""));
-        let (plan, done) = Self::to(site, options, (&site.file(source), to), seen);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        plan
-    }
-
-    fn start(&self, lease: u64, options: &[&str]) -> Process {
-        let lease = lease.to_string();
-        let args = [&["--plan", &self.file, "--lease", &lease], options].concat();
-        self.site.start_copy(Host::Here, &args, Input::None)
-    }
-
-    fn run(&self, lease: u64, options: &[&str]) -> Done {
-        self.start(lease, options).finish()
-    }
-
-    /// Moves these, some at a time.
-    fn move_all(&self, leases: impl IntoIterator<Item = u64>, options: &[&str]) {
-        let leases: Vec<u64> = leases.into_iter().collect();
-        for some in leases.chunks(4) {
-            let movers: Vec<_> = some
-                .iter()
-                .map(|lease| self.start(*lease, options))
-                .collect();
-            for mover in movers {
-                let done = mover.finish();
-                assert_eq!(done.code, Some(0), "{}", done.err);
-            }
-        }
-    }
-
-    fn finish(&self, options: &[&str]) -> Done {
-        let args = [&["finish", "--accept-new", &self.file], options].concat();
-        self.site.run(Host::Here, "client", &args, Input::None)
-    }
-
-    fn missing(&self) -> String {
-        let done = self.finish(&["--check"]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        String::from_utf8(done.out).unwrap().trim().to_owned()
-    }
-
-    fn is_absent(&self) {
-        assert!(
-            fs::symlink_metadata(&self.target).is_err(),
-            "{}",
-            self.target
-        );
-    }
-
-    fn room(&self) -> PathBuf {
-        rooms_in(&self.above).pop().unwrap()
-    }
-
-    /// The lease that has that file, and the record of its first run.
-    fn lease_of(&self, name: &str) -> u64 {
-        let has = |lease: &u64| {
-            let sheet = self.room().join(format!("{lease}/sheet"));
-            fs::read_to_string(sheet)
-                .unwrap()
-                .contains(&format!("\"{name}\""))
-        };
-        (0..self.leases).find(has).unwrap()
-    }
-}
-
-fn rooms(site: &Site) -> Vec<PathBuf> {
-    rooms_in(&site.file(""))
-}
-
 fn copied(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, String> {
     let to = site.file("copy");
     let from = server.url("source");
@@ -225,13 +34,6 @@ fn copied(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, S
     let all = look(&to);
     remove(&to);
     all
-}
-
-/// Also what its owner may not change.
-fn remove(tree: &str) {
-    let opened = Command::new("chmod").args(["-R", "u+rwx", tree]).status();
-    assert!(opened.unwrap().success());
-    fs::remove_dir_all(tree).unwrap();
 }
 
 #[test]
@@ -283,15 +85,6 @@ fn a_tree_comes_by_leases_as_a_copy_brings_it() {
         fs::remove_file(&plan.file).unwrap();
     }
     server.stop();
-}
-
-/// Small files only, in two leases.
-fn make_small(dir: &str) {
-    fs::create_dir_all(Path::new(dir).join("d")).unwrap();
-    for i in 0..24 {
-        let name = format!("d/file{i:02}");
-        fs::write(Path::new(dir).join(&name), content(&name, MIB / 16)).unwrap();
-    }
 }
 
 #[test]
@@ -555,70 +348,4 @@ fn a_tree_comes_over_ssh() {
     let done = plan.finish(&[]);
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert_eq!(look(&plan.target), look(&source));
-}
-
-/// As `howdah cp` brings the client's `source`.
-fn copied_there(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, String> {
-    let (from, to) = (site.file("source"), server.url("copy"));
-    let args = [options, &[&from, &to]].concat();
-    let done = site.copy_with(Host::Here, &args, Input::None);
-    assert_eq!(done.code, Some(0), "{}", done.err);
-    let all = look(&site.root("copy"));
-    remove(&site.root("copy"));
-    all
-}
-
-#[test]
-fn a_tree_is_pushed_by_leases_as_a_copy_brings_it() {
-    let site = Site::new(200);
-    make_tree(&site.file("source"));
-    let server = site.serve();
-    let url = server.url("target");
-    for options in [&["-a"][..], &["-r"], &["-r", "-p"]] {
-        let plan = Plan::pushed(&site, options, "source", (&url, "target"));
-        assert_eq!(plan.missing(), format!("0-{}", plan.leases - 1));
-        plan.finish(&[])
-            .assert_failed(PARTIAL, &["not all leases are moved yet", "the first is 0"]);
-        // In any order, and some twice at the same time.
-        let (first, last) = (0, plan.leases - 1);
-        plan.move_all([first, first, last, last], &["--epoch", "1"]);
-        plan.move_all((1..last).rev(), &[]);
-        assert_eq!(plan.missing(), "");
-        plan.is_absent();
-        let again = plan.run(first, &[]);
-        assert_eq!(again.code, Some(0), "{}", again.err);
-        let json = again.json();
-        assert_eq!(json["bytes"], json["resumed_bytes"], "{json}");
-        // Finishing twice says the same, as long as there are records.
-        let sums = site.file("sums");
-        let kept = plan.finish(&["--keep", "--json", "--manifest", &sums]);
-        assert_eq!(kept.code, Some(0), "{}", kept.err);
-        let json = kept.json();
-        assert_eq!(json["files"], 309, "{json}");
-        let text = fs::read(&sums).unwrap();
-        assert_eq!(json["blake3"], blake3::hash(&text).to_string());
-        let done = plan.finish(&[]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        let line = format!("{}  {url}\n", blake3::hash(&text));
-        assert_eq!(String::from_utf8_lossy(&done.out), line);
-        assert_eq!(rooms_in(&plan.above), Vec::<PathBuf>::new());
-        let (there, copy) = (look(&plan.target), copied_there(&site, &server, options));
-        for (path, what) in &copy {
-            assert_eq!(
-                there.get(path),
-                Some(what),
-                "{options:?} {}",
-                path.display()
-            );
-        }
-        assert_eq!(there.len(), copy.len());
-        let check = ["verify", "--manifest", &sums, &plan.target];
-        let checked = site.run(Host::Here, "client", &check, Input::None);
-        assert_eq!(checked.code, Some(0), "{}", checked.err);
-        plan.run(0, &[])
-            .assert_failed(NOT_FOUND, &["the plan is finished"]);
-        remove(&plan.target);
-        fs::remove_file(&plan.file).unwrap();
-    }
-    server.stop();
 }

@@ -221,6 +221,8 @@ mod tests {
             }],
             vec![dir("photos"), up(), up()],
             vec![dir("photos"), file(".howdah-unfinished")],
+            vec![dir("photos"), dir(".x.0123456789abcdef.howdah-plan")],
+            vec![dir("photos"), file(".x.0123456789abcdef.howdah-plan")],
             vec![dir("photos"), file(".x.0123456789abcdef.howdah-part")],
             vec![dir("photos"), file(".x.0123456789abcdef.howdah-journal")],
             vec![

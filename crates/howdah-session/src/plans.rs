@@ -303,4 +303,6 @@ pub struct LeasePut {
     pub epoch: u64,
     /// Which version the client reads.
     pub source: SourceIdentity,
+    /// Tells the mover from others: a connection of it takes the place of the one before.
+    pub run: u64,
 }

@@ -454,8 +454,10 @@ impl<'a> Client<'a> {
                 if let Some(sending) = sending {
                     sending.on_ready(connection, &held, values)?;
                     self.held_bytes = sending.held_bytes();
-                    if matches!(self.task, Task::PutLease(_)) {
-                        // It has the rest another way, and begins a lease anew.
+                    if let Task::PutLease(lease) = &self.task {
+                        // It has the rest another way.
+                        let there = self.held_bytes.saturating_sub(lease.elsewhere);
+                        self.tell_of_lease(there);
                         return Ok(());
                     }
                     self.can_go_on = values;

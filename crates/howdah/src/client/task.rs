@@ -69,6 +69,10 @@ pub(crate) struct LeaseTask {
     pub(crate) plan: String,
     pub(crate) lease: u64,
     pub(crate) epoch: u64,
+    /// The same for all its connections.
+    pub(crate) run: u64,
+    /// Bytes of whole groups of the file that are no part of the lease.
+    pub(crate) elsewhere: u64,
 }
 
 impl Task {

@@ -17,6 +17,7 @@ use howdah_session::plans::SHEET_PART;
 use howdah_store::TreeOptions;
 use std::collections::VecDeque;
 use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -455,7 +456,7 @@ fn too_old(error: Error) -> Error {
 }
 
 /// Puts one lease of the file `source` of this machine in that epoch: it is in its place there, verified, durable and on record, when this
-/// returns. A connection that is lost is made again for [`CopyConfig::reconnect`], and the lease begins anew.
+/// returns. A connection that is lost is made again for [`CopyConfig::reconnect`]; what has come and is right does not come again.
 ///
 /// The summary counts its bytes only.
 ///
@@ -474,6 +475,9 @@ pub fn push_range(
     let (there, path) = remote(destination)?;
     let (plan, text) = plan;
     let (range, size) = (lease.range, plan.version().size);
+    let whole = size >> 20 << 20;
+    let within = range.end.min(whole).saturating_sub(range.start);
+    let elsewhere = whole.saturating_sub(within);
     let task = Arc::new(LeaseTask {
         source: source.to_path_buf(),
         identity: identity(&plan.version()),
@@ -481,10 +485,9 @@ pub fn push_range(
         plan: text,
         lease: lease.id,
         epoch,
+        run: RandomState::new().build_hasher().finish(),
+        elsewhere,
     });
-    let whole = size >> 20 << 20;
-    let within = range.end.min(whole).saturating_sub(range.start);
-    let elsewhere = whole.saturating_sub(within);
     let task = || Task::PutLease(Arc::clone(&task));
     lasting_range(
         (range.len(), elsewhere),
@@ -513,4 +516,57 @@ pub fn push_tree(
     let into = PlanPlace { path, plan, run };
     let places = (source, destination);
     copy_tree_into_plan(places, &into, options, (config, cancel), on_progress)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::dialogue;
+    use howdah_session::FailureKind;
+    use howdah_session::message::Message;
+    use serde::Deserialize;
+
+    /// The questions of before plans, as far as their number counts.
+    #[derive(Debug, Deserialize)]
+    enum Before {
+        Stat,
+        List,
+        Read,
+        Hash,
+        MakeDir,
+        Remove,
+        Rename,
+        Attest,
+        Sign,
+    }
+
+    /// A server of before plans cannot read what it is asked, which it says in these words and closes.
+    #[test]
+    fn o9_a_server_that_is_too_old_for_plans_is_told_of_with_what_to_do() {
+        let place = PlanRequest::Place {
+            path: "x".into(),
+            name: "y".into(),
+        };
+        let question = postcard::to_stdvec(&FilesRequest::Plan(place)).expect("encoded");
+        let read = postcard::from_bytes::<Before>(&question);
+        assert!(read.is_err(), "{read:?}");
+        let old = "the client sent a message that makes no sense to howdah 0.0.9 (dialogue 2)";
+        let said = Message::fail(FailureKind::Protocol, old).encode();
+        let Ok(Message::Fail { kind, message }) = dialogue::decode(&said) else {
+            panic!("no failure");
+        };
+        let error = too_old(dialogue::failure(kind, &message, "the server"));
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        let text = error.to_string();
+        for part in [
+            "howdah 0.0.9",
+            "too old for plans",
+            "install the same version there",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // What is wrong in another way is not.
+        let refused = too_old(Error::new(ErrorKind::Refused, "no"));
+        assert_eq!(refused.to_string(), "no");
+    }
 }

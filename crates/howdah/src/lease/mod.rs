@@ -10,6 +10,7 @@ mod landing;
 mod local;
 pub mod room;
 pub mod run;
+mod scratch;
 pub mod shape;
 mod tree_finishing;
 
@@ -20,6 +21,7 @@ pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, Pla
 pub use landing::{Landing, interrupted, stopped};
 pub use local::{fetch_local, version_of};
 pub use run::{Hashes, RunDir, land_run};
+pub(crate) use scratch::{Come, clear, come_of, keep};
 pub use tree_finishing::{Known, TreeEnded, Witness, finish_tree, lacking};
 
 use crate::{Error, ErrorKind, SourceIdentity};

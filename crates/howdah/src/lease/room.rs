@@ -17,6 +17,7 @@
 //!                      7/sheet      what lease 7 has
 //!                      7/reserve    space for it, until somebody moves it
 //!                      7/run-…      what a run of it has fetched
+//!                      7/come-2     at a server: what has come of a range in that epoch, with 7/held-2, what of it is right
 //!                      draft        at a server: the plan, until everything is there that movers want
 //! ```
 //!
@@ -490,7 +491,7 @@ impl Room {
         Ok(claims.into_iter().max().unwrap_or(0))
     }
 
-    fn epochs(&self, lease: u64, prefix: &str) -> Result<Vec<u64>, Error> {
+    pub(super) fn epochs(&self, lease: u64, prefix: &str) -> Result<Vec<u64>, Error> {
         let dir = PathBuf::from(lease.to_string());
         let listed = match self.at.dir(&dir).and_then(|dir| dir.names()) {
             Ok(listed) => listed,

@@ -6,7 +6,7 @@ mod tree;
 use super::receiving::Place;
 use crate::access::Rights;
 use crate::lease::room::{Room, Spot};
-use crate::lease::{self, Ended, Landing};
+use crate::lease::{self, Ended, Landing, clear, come_of, keep};
 use crate::session::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::RangeSet;
@@ -75,16 +75,19 @@ pub(crate) struct Put {
     lease: u64,
     bytes: u64,
     epoch: u64,
+    /// Tells the mover from others.
+    run: u64,
     /// Of the client, if it has one that counts.
     key: String,
-    come: Mutex<Option<Come>>,
+    come: Mutex<Option<Coming>>,
 }
 
 /// What comes.
 #[derive(Debug)]
-struct Come {
-    room: Room,
-    landing: Landing,
+struct Coming {
+    room: Arc<Room>,
+    /// None: it is in its place already.
+    landing: Option<Landing>,
     since: Instant,
 }
 
@@ -117,6 +120,7 @@ impl Put {
             lease: asked.lease,
             bytes,
             epoch: asked.epoch,
+            run: asked.run,
             key: key.to_owned(),
             come: Mutex::default(),
         })
@@ -143,14 +147,29 @@ impl Put {
         self.bytes
     }
 
-    /// Begins the run, and opens where its bytes come.
+    /// Whether both are the same run of the same lease.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let of = |put: &Self| (put.lease, put.epoch, put.run);
+        self.planned.id() == other.planned.id() && of(self) == of(other)
+    }
+
+    /// Whether some run has moved it.
+    fn is_moved(&self, room: &Room) -> Result<bool, Error> {
+        Ok(match &self.planned {
+            Planned::File(_) => !room.records(self.lease)?.is_empty(),
+            Planned::Tree(_) => tree::whole(room, self.lease)?.is_some(),
+        })
+    }
+
+    /// Begins the run, and opens where its bytes come: what has come of it before stays. `None`: somebody else writes there, who is to
+    /// be waited for as long as this one `may_wait`.
     pub(crate) fn open(
         &self,
         rights: &Rights,
         (path, object): (&PathBytes, u64),
         (holes, wait): (Option<RangeSet>, &RoomWait),
-        wake: Wake,
-    ) -> Result<(Place, Message), Error> {
+        (may_wait, wake): (bool, Wake),
+    ) -> Result<Option<(Place, Message)>, Error> {
         let spot = rights.spot(path.as_path())?;
         let room = Room::open_at(spot, &self.planned, rights.key_of(&self.key))?;
         // Before anything is written: the one that is behind leaves no claim, either.
@@ -166,9 +185,31 @@ impl Put {
         let of = lease::identity(&plan.version());
         let of_tree = matches!(self.planned, Planned::Tree(_));
         let mut landing = Landing::new(plan, lease, self.epoch, name, of_tree);
-        let file = landing.begin(&room)?;
-        let shown = landing.path(&room);
-        let target = RangeFile::new(file, &shown, of, landing.range());
+        let (shown, range) = (landing.path(&room), landing.range());
+        let room = Arc::new(room);
+        let (target, landing) = if self.is_moved(&room)? {
+            // By somebody who was faster: what comes is compared, and left at that.
+            let file = RangeFile::new(room.scratch()?, &shown, of, range);
+            (file.map(RangeFile::without_content), None)
+        } else {
+            let (file, held) = match come_of(&room, self.lease, self.epoch) {
+                lease::Come::Here(scratch) => (Some(scratch.file), scratch.held),
+                lease::Come::Busy if may_wait => return Ok(None),
+                lease::Come::Busy | lease::Come::Nowhere => (None, Vec::new()),
+            };
+            let (is_kept, keeper, of_run) =
+                (file.is_some(), Arc::clone(&room), (self.lease, self.epoch));
+            let file = landing.begin_in(&room, file)?;
+            let file = RangeFile::new(file, &shown, of, range).map(|file| {
+                if is_kept {
+                    file.keeping(move |groups| keep(&keeper, of_run, groups))
+                        .going_on(&held)
+                } else {
+                    file
+                }
+            });
+            (file, Some(landing))
+        };
         let target = Arc::new(target.map_err(|e| from_store(&e))?);
         let options = SinkOptions {
             holes,
@@ -182,12 +223,12 @@ impl Put {
             values: true,
             changed: None,
         };
-        *self.come.lock().unwrap_or_else(PoisonError::into_inner) = Some(Come {
+        *self.come.lock().unwrap_or_else(PoisonError::into_inner) = Some(Coming {
             room,
             landing,
             since: Instant::now(),
         });
-        Ok((Place::Store(sink), ready))
+        Ok(Some((Place::Store(sink), ready)))
     }
 
     /// All of it has come and was compared: it goes to its place, with a record. This waits for the disk.
@@ -201,7 +242,11 @@ impl Put {
             return Err(Error::new(ErrorKind::Io, "nothing of the lease has come"));
         };
         let seconds = come.since.elapsed().as_secs_f64();
-        come.landing.land(&come.room, seconds, &|| false)
+        if let Some(landing) = &mut come.landing {
+            landing.land(&come.room, seconds, &|| false)?;
+            clear(&come.room, self.lease);
+        }
+        Ok(())
     }
 }
 
@@ -394,6 +439,7 @@ mod tests {
             lease,
             epoch,
             source: lease::identity(&version(3 * MIB)),
+            run: 1,
         }
     }
 
@@ -410,8 +456,9 @@ mod tests {
         let put = Put::new(asked, key)?;
         let wait = RoomWait::default();
         let wake: Wake = Arc::new(|| ());
-        put.open(rights, (&asked.path, 0), (None, &wait), wake)
-            .map(|_| put)
+        let opened = put.open(rights, (&asked.path, 0), (None, &wait), (false, wake))?;
+        drop(opened);
+        Ok(put)
     }
 
     /// What no client of ours says.

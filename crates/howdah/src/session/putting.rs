@@ -46,9 +46,14 @@ pub(crate) struct Put {
 impl Put {
     /// Whether both are copies of the same source to the same place.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        // Runs of leases are told apart by their epochs.
+        let is_same_lease = match (&self.lease, &other.lease) {
+            (None, None) => true,
+            // Runs of leases are told apart by more than their places.
+            (Some(lease), Some(other)) => lease.is_same(other),
+            _ => false,
+        };
         self.source.is_some()
-            && self.lease.is_none()
+            && is_same_lease
             && (&self.path, &self.name, self.source) == (&other.path, &other.name, other.source)
     }
 
@@ -91,9 +96,8 @@ impl Put {
         fits.map_err(|e| from_store(&e))?;
         if let Some(lease) = &self.lease {
             let how = (self.holes.clone(), room);
-            return lease
-                .open(rights, (&self.path, self.object), how, wake)
-                .map(Some);
+            let what = (&self.path, self.object);
+            return lease.open(rights, what, how, (self.may_wait(now), wake));
         }
         rights.check_file(self.name.as_ref().map(|name| name.as_path().as_os_str()))?;
         let place = if self.path == *"null:" {

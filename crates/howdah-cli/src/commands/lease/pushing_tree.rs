@@ -40,7 +40,14 @@ pub(super) fn plan(
     } else {
         destination.clone()
     };
-    let mut far = FarPlan::open(&becomes, config, signals.cancel())?;
+    let cancel = signals.cancel();
+    // A session for each step: the walk, and what is put, take their time.
+    let open = |becomes: &Location| -> Result<FarPlan, Error> {
+        let mut config = config.clone();
+        // Who was asked about a key is not asked again.
+        known_again(&mut config)?;
+        FarPlan::open(becomes, &config, cancel)
+    };
     let becomes = if is_inside {
         becomes
     } else {
@@ -48,7 +55,8 @@ pub(super) fn plan(
             let text = format!("{} has no name; name what is in it, as /.", path.display());
             return Err(Error::new(ErrorKind::Usage, text).into());
         };
-        with_path(destination, far.place(PathBytes::from(name))?)
+        let place = FarPlan::open(&becomes, config, cancel)?.place(PathBytes::from(name))?;
+        with_path(destination, place)
     };
     let source = Location::File(path.clone());
     let order = TreeOrder {
@@ -60,24 +68,15 @@ pub(super) fn plan(
         permissions: args.preserve,
     };
     let cutter = Cutter::new(order).map_err(|e| planning::usage(&e))?;
-    let mut cut = Cut::new(path, signals.cancel())?;
+    let mut cut = Cut::new(path, cancel)?;
     let tree = cut.all(cutter, &source, config)?;
     let planned = Planned::Tree(tree.clone());
     let text = planned.encode();
     let mut report = cut.report;
-    far.make_tree(&text, cut.sheets.read()?)?;
-    let cancel = signals.cancel();
     let mut put = |options: &TreeOptions| -> Result<(), Error> {
-        let places = (&source, &becomes);
-        let done = push_tree(
-            places,
-            (text.clone(), None),
-            options,
-            config,
-            cancel,
-            &mut |_| (),
-        );
-        note(&mut report, done?);
+        let (places, what) = ((&source, &becomes), (text.clone(), None));
+        let done = push_tree(places, what, options, config, cancel, &mut |_| ())?;
+        note(&mut report, done);
         Ok(())
     };
     let mut make = || -> Result<(), Error> {
@@ -86,7 +85,7 @@ pub(super) fn plan(
             min_size: Some(u64::MAX),
             ..tree_options(&tree)
         })?;
-        far.lay(&text)?;
+        open(&becomes)?.lay(&text)?;
         if !cut.large.is_empty() {
             let names = cut.large.iter().map(Name::as_bytes);
             put(&TreeOptions {
@@ -94,15 +93,20 @@ pub(super) fn plan(
                 ..tree_options(&tree)
             })?;
         }
-        far.begin(&text)?;
+        open(&becomes)?.begin(&text)?;
         planning::write(&planned, &args.out)
     };
-    if let Err(error) = make() {
+    let sheets = cut.sheets.read()?;
+    // What has the name already is left alone.
+    let made = open(&becomes)?.make_tree(&text, sheets);
+    if let Err(error) = made.and_then(|()| make()) {
         // What stays is removed there when nobody has gone on with it for long.
-        let _ = far.forget(&text);
+        let mut config = config.clone();
+        let _ = known_again(&mut config)
+            .and_then(|()| FarPlan::open(&becomes, &config, &Cancel::new()))
+            .and_then(|far| far.forget(&text));
         return Err(error.into());
     }
-    far.close();
     planning::tell(args, &planned, tree.bytes(), Some(tree.files()))?;
     planned_with(report)
 }

@@ -10,11 +10,13 @@ use crate::lease::room::{self, Room};
 use crate::lease::shape::{self, Shapes};
 use crate::lease::{
     Hashes, Known, RunDir, TreeEnded, Witness, failed, finish_tree, interrupted, land_run, path_of,
+    stopped,
 };
 use crate::session::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_lease::{
-    Member, Moved, Name, Plan, Planned, Share, TreePlan, TreeRecord, Version, is_same_moment,
+    Member, Moved, Name, Plan, Planned, Share, Stopped, TreePlan, TreeRecord, Version,
+    is_same_moment,
 };
 use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest, SHEET_PART};
 use howdah_store::{Metadata, TreeOptions, TreeTarget, is_reserved, is_room};
@@ -456,7 +458,12 @@ fn land(
             .map(|(name, why)| note(name, why))
             .collect(),
     };
-    // Said again by a client that has lost the answer, or moved by somebody else meanwhile: what is there stays.
+    let LeaseRun { lease, epoch, .. } = run;
+    let by = room.highest(lease)?;
+    if by > epoch {
+        return Err(stopped(&Stopped::Fenced { lease, epoch, by }));
+    }
+    // Said again by a client that has lost the answer, or moved by somebody else in this epoch: what is there stays.
     if let Some(record) = whole(room, run.lease)? {
         if let Ok(dir) = RunDir::open(room, run) {
             dir.clear(room);
