@@ -97,6 +97,7 @@ fn find(room: &Room, lease: u64, epoch: u64) -> io::Result<Come> {
         if at.rename_new(&old, at, &name).is_ok() {
             let (old, new) = (held(lease, before), held(lease, epoch));
             let _ = at.rename(old.as_ref(), at, new.as_ref());
+            forget_before(room, lease, before);
             return Ok(here(Some(file)));
         }
     }
@@ -105,6 +106,19 @@ fn find(room: &Room, lease: u64, epoch: u64) -> io::Result<Come> {
         // Somebody else was first.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(Come::Busy),
         Err(e) => Err(e),
+    }
+}
+
+/// What has come in earlier epochs than that is no use any more, unless somebody still writes to it.
+fn forget_before(room: &Room, lease: u64, epoch: u64) {
+    let earlier = room.epochs(lease, "come-").unwrap_or_default();
+    for before in earlier.into_iter().filter(|before| *before < epoch) {
+        let name = come(lease, before);
+        let file = room.at().write(&name);
+        if file.is_ok_and(|file| lock(&file).unwrap_or(false)) {
+            let _ = room.at().remove_file(&name);
+            let _ = room.at().remove_file(held(lease, before).as_ref());
+        }
     }
 }
 

@@ -179,6 +179,9 @@ pub(super) fn answer<E: From<Error>>(
                 let text = format!("a part of a sheet has {SHEET_PART} bytes at the most");
                 return Err(usage(text).into());
             }
+            // It takes space as any content does.
+            let taken = rights.quota.take_bytes(path.as_path(), text.len() as u64);
+            taken.map_err(|e| from_store(&e))?;
             room.put_sheet_part(*lease, *at, text.as_bytes())?;
             Ok(None)
         }
@@ -293,6 +296,10 @@ fn make(rights: &Rights, key: Option<&str>, path: &PathBytes, text: &str) -> Res
     let quota = &rights.quota;
     quota
         .take_files(path.as_path(), plan.files())
+        .map_err(stored)?;
+    // Each lease has one in the room.
+    quota
+        .take_directories(path.as_path(), plan.leases())
         .map_err(stored)?;
     quota
         .take_bytes(path.as_path(), plan.bytes())
