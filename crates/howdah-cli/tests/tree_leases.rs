@@ -214,7 +214,7 @@ fn what_cannot_be_planned_is_said() {
         &site.root("source"),
         "x",
         USAGE,
-        &["not on another machine"],
+        &["from another machine or to one"],
     );
     fails(&["-a"], &server.url("none"), "x", NOT_FOUND, &["none"]);
     fails(&["-a"], &source, "none/x", REFUSED, &["none", "mkdir -p"]);

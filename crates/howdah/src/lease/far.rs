@@ -388,7 +388,9 @@ impl FarPlan {
                 notes,
                 sums,
             }) if is_hash(&blake3) => {
-                shown_all(&notes).iter().for_each(|note| on_lack(note));
+                for note in shown_all(&notes) {
+                    on_lack(&note);
+                }
                 Ok(FinishedTree {
                     blake3,
                     files,
@@ -401,7 +403,9 @@ impl FarPlan {
                 Err(not_finished(&NotFinished::Missing { count, first }))
             }
             Some(PlanAnswer::Lacking { count, notes }) => {
-                shown_all(&notes).iter().for_each(|note| on_lack(note));
+                for note in shown_all(&notes) {
+                    on_lack(&note);
+                }
                 Err(lacking(count))
             }
             _ => Err(senseless()),

@@ -314,12 +314,15 @@ struct Large {
     mode: Option<u32>,
 }
 
+type OnRun<'f> = dyn FnMut(u64, &[Member]) -> Result<(), Error> + 'f;
+type OnLarge<'f> = dyn FnMut(&Large) -> Result<(), Error> + 'f;
+
 /// Goes through all sheets, and finds them to be of that plan. `on_run`: what a lease of small files has.
 fn each_sheet(
     (room, plan): (&Room, &TreePlan),
     is_stopped: &dyn Fn() -> bool,
-    on_run: &mut dyn FnMut(u64, &[Member]) -> Result<(), Error>,
-    on_large: &mut dyn FnMut(&Large) -> Result<(), Error>,
+    on_run: &mut OnRun<'_>,
+    on_large: &mut OnLarge<'_>,
 ) -> Result<(), Error> {
     let other = || usage("the sheets are not those of the plan; plan anew");
     let (mut files, mut bytes, mut lease) = (0u64, 0u64, 0);
