@@ -83,6 +83,7 @@ pub fn sheet(bytes: &[u8]) {
             name,
             version,
             first,
+            ..
         } => {
             check_name(name);
             if let Ok((plan, lease)) = tree.part(sheet.lease, *version, *first) {

@@ -141,6 +141,7 @@ impl<'a> Cover<'a> {
                 name,
                 version,
                 first,
+                ..
             } => self.add_part((name, *version, *first), lease, records, &mut tell),
         }
     }
@@ -348,7 +349,7 @@ mod tests {
             inode: 9,
         };
         let large = Name::new("large").unwrap();
-        sheets.extend(cutter.large(&large, version).unwrap());
+        sheets.extend(cutter.large(&large, version, None).unwrap());
         (cutter.end(), sheets)
     }
 

@@ -40,6 +40,9 @@ pub enum Share {
         version: Version,
         /// The lease that has its first bytes; the others follow.
         first: u64,
+        /// Permission bits of it, if the plan is for another machine to make its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<u32>,
     },
 }
 
@@ -176,7 +179,12 @@ impl Cutter {
     /// # Errors
     ///
     /// [`PlanError::TooManyLeases`].
-    pub fn large(&mut self, name: &Name, version: Version) -> Result<Vec<Sheet>, PlanError> {
+    pub fn large(
+        &mut self,
+        name: &Name,
+        version: Version,
+        mode: Option<u32>,
+    ) -> Result<Vec<Sheet>, PlanError> {
         let first = self.leases;
         self.files += 1;
         self.bytes = self.bytes.saturating_add(version.size);
@@ -191,6 +199,7 @@ impl Cutter {
                     name,
                     version,
                     first,
+                    mode,
                 })
             })
             .collect()
@@ -398,7 +407,7 @@ mod tests {
             inode: 5,
         };
         let name = Name::new("large").unwrap();
-        sheets.extend(cutter.large(&name, version).unwrap());
+        sheets.extend(cutter.large(&name, version, None).unwrap());
         let plan = cutter.end();
         assert_eq!((plan.leases(), plan.files()), (8, 10));
         assert_eq!(plan.bytes(), sizes.iter().sum::<u64>() + version.size);

@@ -155,14 +155,29 @@ def test_a_share_is_of_the_policy_that_shares(options: list[str], share: int | N
     assert one._share() == said
 
 
-def test_a_directory_is_moved_with_a_worker_that_is_killed(site: Site, cluster: Any, options: list[str]) -> None:
-    tree = site.root / "tree"
+def make_tree(tree: Path) -> None:
+    """40 small files, which are four leases of 1 MiB, a large one, which is five, and a link."""
     (tree / "sub" / "empty").mkdir(parents=True)
     for number in range(40):
         (tree / "sub" / f"file{number}").write_bytes(bytes([number]) * 100_000)
     make_big(tree / "large", 5)
     (tree / "link").symlink_to("sub")
     os.utime(tree / "sub", ns=(10**18, 10**18))
+
+
+def look(top: Path) -> dict[str, object]:
+    """What a copy keeps."""
+    return {
+        str(path.relative_to(top)): os.readlink(path)
+        if path.is_symlink()
+        else (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+        for path in [top, *top.rglob("*")]
+    }
+
+
+def test_a_directory_is_moved_with_a_worker_that_is_killed(site: Site, cluster: Any, options: list[str]) -> None:
+    tree = site.root / "tree"
+    make_tree(tree)
     with distributed.Client(cluster) as client:
         pids = list(client.run(os.getpid).values())
 
@@ -176,14 +191,6 @@ def test_a_directory_is_moved_with_a_worker_that_is_killed(site: Site, cluster: 
         killer.join()
     assert done.bytes == 40 * 100_000 + 5 * MIB and done.leases == 4 + 5
     assert [path.name for path in site.files.iterdir()] == ["tree"]
-
-    def look(top: Path) -> dict[str, object]:
-        return {
-            str(path.relative_to(top)): os.readlink(path)
-            if path.is_symlink()
-            else (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
-            for path in [top, *top.rglob("*")]
-        }
 
     assert look(site.files / "tree") == look(tree)
 
@@ -250,3 +257,23 @@ def test_a_file_is_pushed_to_a_server(site: Site, cluster: Any, options: list[st
     assert not list(site.root.glob(".big.*.howdah-plan"))
     assert done.bytes == SIZE_MIB * MIB
     assert re.fullmatch("[0-9a-f]{64}", done.blake3)
+
+
+def test_a_directory_is_pushed_with_a_worker_that_is_killed(site: Site, cluster: Any, options: list[str]) -> None:
+    make_tree(site.files / "tree")
+    with distributed.Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def kill() -> None:
+            wait_for(lambda: len(list(site.root.glob(".tree.*.howdah-plan/*/record-*"))) >= 1)
+            os.kill(pids[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        done = stripe(client, str(site.files / "tree"), site.url("tree"), archive=True, lease="1MiB", options=options)
+        killer.join()
+    assert done.bytes == 40 * 100_000 + 5 * MIB and done.leases == 4 + 5
+    assert re.fullmatch("[0-9a-f]{64}", done.blake3)
+    assert [path.name for path in site.files.iterdir()] == ["tree"]
+    assert [path.name for path in site.root.iterdir()] == ["tree"]
+    assert look(site.root / "tree") == look(site.files / "tree")

@@ -284,6 +284,7 @@ where
             }
             Message::Put { .. }
             | Message::PutLease(_)
+            | Message::IntoPlan(_)
             | Message::Get { .. }
             | Message::Sending { .. }
             | Message::Pace(_)

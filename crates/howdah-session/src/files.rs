@@ -213,7 +213,11 @@ impl FilesRequest {
     /// Whether something is another one afterwards.
     pub fn changes(&self) -> bool {
         // A session that has read a part of a receipt is another one afterwards.
-        deed(self).is_some() || matches!(self, Self::Attest { .. })
+        match self {
+            Self::Attest { .. } => true,
+            Self::Plan(request) => request.changes(),
+            _ => deed(self).is_some(),
+        }
     }
 }
 

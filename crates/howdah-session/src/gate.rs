@@ -137,6 +137,10 @@ impl Gate {
         if !is_dir && reserved::is_unfinished(name) || name == reserved::SIGN.as_bytes() {
             return Err(self.not_asked(name, "a name kept for unfinished copies,"));
         }
+        // What lies in there is believed.
+        if reserved::is_room(OsStr::from_bytes(name)) {
+            return Err(self.not_asked(name, "a name kept for plans,"));
+        }
         // What is named at the top is asked for by its name, whatever the rules say.
         let is_top = self.depth == 0 && !options.contents;
         if !is_top && !filter.is_empty() {
@@ -217,6 +221,8 @@ mod tests {
             }],
             vec![dir("photos"), up(), up()],
             vec![dir("photos"), file(".howdah-unfinished")],
+            vec![dir("photos"), dir(".x.0123456789abcdef.howdah-plan")],
+            vec![dir("photos"), file(".x.0123456789abcdef.howdah-plan")],
             vec![dir("photos"), file(".x.0123456789abcdef.howdah-part")],
             vec![dir("photos"), file(".x.0123456789abcdef.howdah-journal")],
             vec![

@@ -3,7 +3,7 @@
 use crate::failure::FailureKind;
 use crate::files::FilesRequest;
 use crate::pace::Pace;
-use crate::plans::LeasePut;
+use crate::plans::{LeasePut, PlanPlace};
 use crate::questions::{Finding, Question, Sum};
 use crate::resume::{SourceIdentity, WireHeld, WireRanges};
 use crate::selection::Selection;
@@ -245,6 +245,8 @@ pub enum Message {
     AskFiles(Vec<(u64, FilesRequest)>),
     /// Client: one lease of a plan comes.
     PutLease(LeasePut),
+    /// Client: the tree that is put next goes into the room of a plan. The path that its request has means nothing.
+    IntoPlan(PlanPlace),
 }
 
 /// What one side used and sent.

@@ -11,7 +11,7 @@ use crate::files::FilesRequest;
 use crate::holes::Announced;
 use crate::message::Message;
 use crate::pace::Pace;
-use crate::plans::LeasePut;
+use crate::plans::{LeasePut, PlanPlace};
 use crate::questions::Question;
 use crate::resume::SourceIdentity;
 use crate::selection::{Asked, SelectionError};
@@ -102,6 +102,8 @@ pub enum Order<P: Parts> {
     Get(PathBytes, bool, Get),
     /// Begin what a message of a tree asks for, which has all its names and rules; then [`does`](Server::does).
     Tree(Message),
+    /// The tree that is put next goes there, in the room of a plan.
+    IntoPlan(PlanPlace),
     /// Look for an answer; then [`does`](Server::does).
     Ask(Question),
     /// Say that questions about files may come; then [`does`](Server::does).
@@ -255,6 +257,7 @@ impl<P: Parts> Server<P> {
                 return Ok(self.begin(message)?);
             }
             Message::Selection(part) if is_free => self.asked.note(part)?,
+            Message::IntoPlan(into) if is_free => return Ok(Order::IntoPlan(into)),
             Message::Holes { object, ranges } => self.holes.note(object, ranges),
             Message::Values {
                 object,
@@ -305,6 +308,7 @@ impl<P: Parts> Server<P> {
             | Message::Ready { .. }
             | Message::Room { .. }
             | Message::Selection(_)
+            | Message::IntoPlan(_)
             | Message::Ask(_)
             | Message::Findings(_)
             | Message::Answered(_)

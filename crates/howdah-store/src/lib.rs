@@ -96,7 +96,9 @@ pub use look::{Found, FoundKind};
 pub use quota::Quota;
 pub use room::RoomWait;
 pub use root::Root;
-pub use sink::{Backlog, Outcome, RangeFile, Sink, SinkOptions, SinkSpec, wait_for_leftovers};
+pub use sink::{
+    Backlog, GroupValue, Outcome, RangeFile, Sink, SinkOptions, SinkSpec, wait_for_leftovers,
+};
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
 pub use stale::temp_name;

@@ -102,6 +102,15 @@ impl Quota {
         taken.map_err(|most| over(path, most, "files"))
     }
 
+    /// The same of many.
+    pub fn take_files(&self, path: &Path, count: u64) -> Result<(), StoreError> {
+        let Some(account) = &self.0 else {
+            return Ok(());
+        };
+        let taken = account.files.take(count);
+        taken.map_err(|most| over(path, most, "files"))
+    }
+
     /// Takes in new directories.
     pub fn take_directories(&self, path: &Path, count: u64) -> Result<(), StoreError> {
         let Some(account) = &self.0 else {

@@ -341,7 +341,9 @@ impl<'a> Client<'a> {
     fn with_remedy(&self, error: Error) -> Error {
         let question = match (&self.task, self.machine.stage()) {
             (Task::Describe { .. }, Stage::Asked) => Some("'howdah verify'"),
-            (Task::PutLease(_), Stage::Moving) => Some("plans whose file comes to it"),
+            (Task::PutLease(_) | Task::PutTree { into: Some(_), .. }, Stage::Moving) => {
+                Some("plans of what comes to it")
+            }
             (Task::Ask { .. }, Stage::Asked) => Some("this question"),
             (Task::Files { .. }, Stage::Asked) => Some("sessions that stay open for single files"),
             _ => None,
@@ -399,8 +401,10 @@ impl<'a> Client<'a> {
                     sending.leave_out(connection, held);
                     self.held_bytes = sending.held_bytes();
                 }
-                if matches!(self.task, Task::PutLease(_)) {
-                    // It has the rest another way, and begins a lease anew.
+                if let Task::PutLease(lease) = &self.task {
+                    // It has the rest another way.
+                    let there = self.held_bytes.saturating_sub(lease.elsewhere);
+                    self.tell_of_lease(there);
                     return Ok(());
                 }
                 self.can_go_on = values;

@@ -6,6 +6,7 @@ use crate::reconnect::{What, lasting};
 use crate::session::from_store;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
+use howdah_session::plans::PlanPlace;
 use howdah_session::selection;
 use howdah_store::{RuleList, RuleRef, TreeOptions, TreeSource, TreeTarget, origin_of};
 use std::ffi::OsStr;
@@ -56,10 +57,28 @@ pub fn copy_tree_into(
     )
 }
 
+/// Puts a tree of this machine into the room of a plan there.
+pub(crate) fn copy_tree_into_plan(
+    (source, destination): (&Location, &Location),
+    into: &PlanPlace,
+    options: &TreeOptions,
+    (config, cancel): (&CopyConfig, &Cancel),
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    let place = &Place::Planned { destination, into };
+    let sources = std::slice::from_ref(source);
+    lasting_tree((sources, place), options, (config, cancel), on_progress)
+}
+
 /// Where a tree goes.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Named(&'a Location),
+    /// Into the room of the plan of what that becomes.
+    Planned {
+        destination: &'a Location,
+        into: &'a PlanPlace,
+    },
     /// Something below a directory that is open.
     Open {
         dir: BorrowedFd<'a>,
@@ -71,7 +90,11 @@ enum Place<'a> {
 impl Place<'_> {
     fn location(&self) -> Location {
         match self {
-            Self::Named(location) => (*location).clone(),
+            Self::Named(location)
+            | Self::Planned {
+                destination: location,
+                ..
+            } => (*location).clone(),
             Self::Open { path, below, .. } => Location::File(path.join(below)),
         }
     }
@@ -80,7 +103,7 @@ impl Place<'_> {
     fn target(&self, named: &Path, make_path: bool) -> Result<TreeTarget, Error> {
         let target = match self {
             Self::Named(_) if make_path => TreeTarget::local_to_make(named),
-            Self::Named(_) => TreeTarget::local(named),
+            Self::Named(_) | Self::Planned { .. } => TreeTarget::local(named),
             Self::Open { dir, path, below } => {
                 let dir = dir.try_clone_to_owned();
                 let dir = dir.map_err(|e| {
@@ -189,7 +212,13 @@ fn plan(
                      (HOST:path); copy to this machine first, or start the copy on one of them"
                 ));
             }
-            Ok((put(sources, path, options)?, remote))
+            let mut task = put(sources, path, options)?;
+            if let (Task::PutTree { into, .. }, Place::Planned { into: place, .. }) =
+                (&mut task, place)
+            {
+                *into = Some((*place).clone());
+            }
+            Ok((task, remote))
         }
         (Some((first, Some((remote, _)))), None) => {
             let Location::File(target) = destination else {
@@ -260,6 +289,7 @@ pub(crate) fn put(
         source: Some(source),
         path,
         options,
+        into: None,
     })
 }
 

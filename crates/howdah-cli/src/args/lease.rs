@@ -10,7 +10,8 @@ use std::path::PathBuf;
 ///
 /// SRC is a file on another machine (HOST:path or howdah://HOST:PORT/path), with -r or -a a directory. DST is a path, or an
 /// existing directory, that all hosts that will move leases see under that name: a shared file system, or this machine alone.
-/// Or the other way round: SRC is a file that all these hosts see, and DST is on another machine, or seen by all as well.
+/// Or the other way round: SRC is a file or, with -r or -a, a directory that all these hosts see, and DST is on another machine. A file
+/// may also go from one path that all hosts see to another one.
 ///
 /// The plan says which version of SRC it is, and what each lease has: a range of a large file, or many small files. Each host runs
 /// 'howdah cp --plan PLAN --lease ID', in any order, as often as anybody likes; 'howdah finish PLAN' checks that everything
@@ -27,14 +28,15 @@ use std::path::PathBuf;
 ///   sbatch --array="$(howdah plan site:/data/run7.h5 /shared/ -o run7.plan)" move.sh
 ///   howdah plan -a site:/data/run7 /shared/ --lease 256MiB -o run7.plan
 ///   howdah plan /shared/run7.h5 howdah://site/data/ --lease 1GiB -o run7.plan
+///   howdah plan -a /shared/run7 site:data/ --lease 256MiB -o run7.plan
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct PlanArgs {
-    /// The file or, with -r or -a, the directory, on another machine; or a file that all hosts see
+    /// The file or, with -r or -a, the directory, on another machine or as all hosts see it
     #[arg(value_name = "SRC", value_parser = location())]
     pub(crate) source: Location,
 
-    /// What it becomes, or an existing directory that it goes into; for a file that all hosts see also on another machine
+    /// What it becomes, or an existing directory that it goes into; for what all hosts see also on another machine
     #[arg(value_name = "DST")]
     pub(crate) destination: PathBuf,
 

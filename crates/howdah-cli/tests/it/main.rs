@@ -22,6 +22,7 @@ mod outcome;
 mod path_memory;
 mod process;
 mod push_leases;
+mod push_trees;
 mod receipts;
 mod rivals;
 mod short_names;

@@ -2,18 +2,15 @@
 #![cfg(target_os = "linux")]
 
 use crate::support::place::{SmallDisk, content};
-use crate::support::process::{Done, Input, Process, Server};
+use crate::support::process::{Input, Server};
 use crate::support::relay::{Fate, Relay, Way};
 use crate::support::sshd::Sshd;
+use crate::support::trees::{Plan, look, make_small, make_tree, remove, rooms};
 use crate::support::{Host, Site};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MIB: usize = 1 << 20;
 // As `howdah --help` lists them.
@@ -25,175 +22,6 @@ const INTEGRITY: i32 = 10;
 const NO_SPACE: i32 = 11;
 const CHANGED: i32 = 13;
 
-/// What a copy keeps, by path.
-fn look(dir: &str) -> BTreeMap<PathBuf, String> {
-    fn into(dir: &Path, below: &Path, all: &mut BTreeMap<PathBuf, String>) {
-        let path = dir.join(below);
-        let meta = fs::symlink_metadata(&path).unwrap();
-        let (mode, time) = (meta.mode(), (meta.mtime(), meta.mtime_nsec()));
-        let what = if meta.is_symlink() {
-            format!("link {time:?} {}", fs::read_link(&path).unwrap().display())
-        } else if meta.is_dir() {
-            for entry in fs::read_dir(&path).unwrap() {
-                into(dir, &below.join(entry.unwrap().file_name()), all);
-            }
-            format!("{mode:o} {time:?}")
-        } else {
-            let hash = blake3::hash(&fs::read(&path).unwrap());
-            format!("{mode:o} {time:?} {hash}")
-        };
-        all.insert(below.to_owned(), what);
-    }
-    let mut all = BTreeMap::new();
-    into(Path::new(dir), Path::new(""), &mut all);
-    all
-}
-
-/// Some hundred files of all kinds: small ones, empty ones, longer ones than a lease, links, odd names, nothing at all.
-fn make_tree(dir: &str) {
-    let dir = Path::new(dir);
-    for sub in ["a/b/c", "a/empty", "odd \u{1b}[2J\nname", "closed"] {
-        fs::create_dir_all(dir.join(sub)).unwrap();
-    }
-    for i in 0..300 {
-        let name = format!("a/b/file{i}");
-        fs::write(dir.join(&name), content(&name, i * 17)).unwrap();
-    }
-    for (name, size) in [
-        ("large", 3 * MIB),
-        ("a/larger", 2 * MIB + 77),
-        ("a/b/c/edge", MIB),
-        ("closed/over", MIB + 1),
-        ("closed/small", 100),
-    ] {
-        fs::write(dir.join(name), content(name, size)).unwrap();
-    }
-    fs::write(dir.join("odd \u{1b}[2J\nname/-rf"), "x").unwrap();
-    fs::write(dir.join("100%41\\"), "%").unwrap();
-    fs::write(dir.join(OsStr::from_bytes(b"\xff\xfe")), "bytes").unwrap();
-    symlink("a/b", dir.join("link")).unwrap();
-    symlink("/nowhere", dir.join("a/dangling")).unwrap();
-    fs::hard_link(dir.join("a/b/file9"), dir.join("a/b/file9 too")).unwrap();
-    let mode = |name: &str, mode| {
-        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
-    };
-    mode("a/b/file7", 0o400);
-    mode("large", 0o440);
-    mode("a/empty", 0o500);
-    mode("closed", 0o555);
-    mode("a/larger", 0o4755);
-}
-
-/// A plan of leases of 1 MiB, and what is to come of it.
-struct Plan<'a> {
-    site: &'a Site,
-    file: String,
-    target: String,
-    leases: u64,
-}
-
-impl<'a> Plan<'a> {
-    fn try_new(site: &'a Site, options: &[&str], source: &str, target: &str) -> (Self, Done) {
-        let name = Path::new(target).file_name().unwrap().display();
-        let file = site.file(&format!("{name}.plan"));
-        let args = [
-            "plan",
-            "--json",
-            "--accept-new",
-            "--lease",
-            "1MiB",
-            "-o",
-            &file,
-        ];
-        let args = [&args[..], options, &[source, target]].concat();
-        let done = site.run(Host::Here, "client", &args, Input::None);
-        let leases = match done.code {
-            Some(0) => done.json()["leases"].as_u64().unwrap(),
-            _ => 0,
-        };
-        let plan = Self {
-            site,
-            file,
-            target: target.to_owned(),
-            leases,
-        };
-        (plan, done)
-    }
-
-    fn new(site: &'a Site, options: &[&str], source: &str, target: &str) -> Self {
-        let (plan, done) = Self::try_new(site, options, source, &site.file(target));
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        plan
-    }
-
-    fn start(&self, lease: u64, options: &[&str]) -> Process {
-        let lease = lease.to_string();
-        let args = [&["--plan", &self.file, "--lease", &lease], options].concat();
-        self.site.start_copy(Host::Here, &args, Input::None)
-    }
-
-    fn run(&self, lease: u64, options: &[&str]) -> Done {
-        self.start(lease, options).finish()
-    }
-
-    /// Moves these, some at a time.
-    fn move_all(&self, leases: impl IntoIterator<Item = u64>, options: &[&str]) {
-        let leases: Vec<u64> = leases.into_iter().collect();
-        for some in leases.chunks(4) {
-            let movers: Vec<_> = some
-                .iter()
-                .map(|lease| self.start(*lease, options))
-                .collect();
-            for mover in movers {
-                let done = mover.finish();
-                assert_eq!(done.code, Some(0), "{}", done.err);
-            }
-        }
-    }
-
-    fn finish(&self, options: &[&str]) -> Done {
-        let args = [&["finish", &self.file], options].concat();
-        self.site.run(Host::Here, "client", &args, Input::None)
-    }
-
-    fn missing(&self) -> String {
-        let done = self.finish(&["--check"]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        String::from_utf8(done.out).unwrap().trim().to_owned()
-    }
-
-    fn is_absent(&self) {
-        assert!(
-            fs::symlink_metadata(&self.target).is_err(),
-            "{}",
-            self.target
-        );
-    }
-
-    fn room(&self) -> PathBuf {
-        let room = rooms(self.site).pop();
-        room.unwrap()
-    }
-
-    /// The lease that has that file, and the record of its first run.
-    fn lease_of(&self, name: &str) -> u64 {
-        let has = |lease: &u64| {
-            let sheet = self.room().join(format!("{lease}/sheet"));
-            fs::read_to_string(sheet)
-                .unwrap()
-                .contains(&format!("\"{name}\""))
-        };
-        (0..self.leases).find(has).unwrap()
-    }
-}
-
-fn rooms(site: &Site) -> Vec<PathBuf> {
-    let entries = fs::read_dir(site.file("")).unwrap();
-    let all = entries.map(|entry| entry.unwrap().path());
-    all.filter(|path| path.extension().is_some_and(|end| end == "howdah-plan"))
-        .collect()
-}
-
 fn copied(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, String> {
     let to = site.file("copy");
     let from = server.url("source");
@@ -203,13 +31,6 @@ fn copied(site: &Site, server: &Server, options: &[&str]) -> BTreeMap<PathBuf, S
     let all = look(&to);
     remove(&to);
     all
-}
-
-/// Also what its owner may not change.
-fn remove(tree: &str) {
-    let opened = Command::new("chmod").args(["-R", "u+rwx", tree]).status();
-    assert!(opened.unwrap().success());
-    fs::remove_dir_all(tree).unwrap();
 }
 
 #[test]
@@ -261,15 +82,6 @@ fn a_tree_comes_by_leases_as_a_copy_brings_it() {
         fs::remove_file(&plan.file).unwrap();
     }
     server.stop();
-}
-
-/// Small files only, in two leases.
-fn make_small(dir: &str) {
-    fs::create_dir_all(Path::new(dir).join("d")).unwrap();
-    for i in 0..24 {
-        let name = format!("d/file{i:02}");
-        fs::write(Path::new(dir).join(&name), content(&name, MIB / 16)).unwrap();
-    }
 }
 
 #[test]
@@ -399,7 +211,7 @@ fn what_cannot_be_planned_is_said() {
         &site.root("source"),
         "x",
         USAGE,
-        &["not on another machine"],
+        &["from another machine or to one"],
     );
     fails(&["-a"], &server.url("none"), "x", NOT_FOUND, &["none"]);
     fails(&["-a"], &source, "none/x", REFUSED, &["none", "mkdir -p"]);

@@ -155,7 +155,7 @@ fn no_change_of_a_link_makes_a_sender_stand_still() {
                     net.world.set_path_config(way, &path);
                 }
             }
-            now = now + ms(50);
+            now += ms(50);
             net.world.run_until(at(now));
             let sent = net.client().connection().stats().data_bytes_sent;
             // (A queue that is full of what was sent is no standstill.)

@@ -85,8 +85,8 @@ def stripe(
 ) -> Stripe:
     """Moves the file, or with ``recursive`` or ``archive`` (as ``cp -r`` and ``cp -a``) the directory, ``src`` to ``dst`` by the workers of ``client``, a ``distributed.Client``.
 
-    ``src`` is on another machine, ``dst`` an absolute path in a directory that all movers see under that name. Or ``src`` is a file that all movers
-    see, and ``dst`` is on another machine (``howdah://HOST/PATH`` or ``HOST:PATH``), or such a path as well. If any worker
+    ``src`` is on another machine, ``dst`` an absolute path in a directory that all movers see under that name. Or ``src`` is a file or directory that all movers
+    see, and ``dst`` is on another machine (``howdah://HOST/PATH`` or ``HOST:PATH``); a file may go to such a path as well. If any worker
     has the resource ``DTN``, only those that have it move, and no more at a time than it says; otherwise every worker moves one
     lease at a time. ``movers`` is the most that move at the same time, or the addresses of those that may.
 
@@ -105,7 +105,7 @@ def stripe(
     """
     far = re.match(r"[^/]*:", str(dst)) is not None
     path = str(dst) if far else os.path.abspath(dst)
-    where = plan if plan is not None else f"{src if far else path}.plan"
+    where = plan if plan is not None else f"{os.path.abspath(src) if far else path}.plan"
     kind = [flag for flag, is_set in (("-r", recursive), ("-a", archive)) if is_set]
     crew = _Stripe(client, movers, list(options), share, command, retries, steal_after)
     return crew.run(src, path, os.path.abspath(where), str(lease), kind, far)

@@ -13,7 +13,7 @@ mod range;
 mod steps;
 
 pub use away::wait_for_leftovers;
-pub use range::RangeFile;
+pub use range::{GroupValue, RangeFile};
 
 use crate::batch::Batch;
 use crate::durable::PartFile;

@@ -9,6 +9,7 @@ use crate::outcome::Reporter;
 use crate::tree::GroupHash;
 use crate::{GROUP, Held, SourceIdentity, StoreError, durable};
 use howdah_core::{ByteRange, RangeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,22 @@ use std::time::Instant;
 
 /// Payload bytes that are written together.
 const GATHER: u64 = 1 << 20;
+/// Groups that come before it is told again which are there.
+const KEEP_EVERY: usize = 64;
+
+/// A group, and the value that the sender has told of it.
+pub type GroupValue = (u64, [u8; 32]);
+
+/// Hears which groups are there and right, for a copy that goes on in another process.
+struct Keeper(Box<Keep>);
+
+type Keep = dyn Fn(&[GroupValue]) + Send + Sync;
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keeper")
+    }
+}
 
 /// A range of a source on its way into a file that has nothing else: its first byte is the file's first.
 ///
@@ -30,9 +47,79 @@ pub struct RangeFile {
     range: ByteRange,
     /// Whole groups that came and were verified.
     verified: Mutex<RangeSet>,
+    keeper: Option<Keeper>,
+    /// Of groups that have come, whether the sender has told theirs or not.
+    values: Mutex<BTreeMap<u64, [u8; 32]>>,
 }
 
 impl RangeFile {
+    /// `keep` is told now and then, and at the end of each connection, which groups are there and right.
+    #[must_use]
+    pub fn keeping(mut self, keep: impl Fn(&[GroupValue]) + Send + Sync + 'static) -> Self {
+        self.keeper = Some(Keeper(Box::new(keep)));
+        self
+    }
+
+    /// Goes on where another process has ended, which was told of these groups: those count that the file gives back as they were.
+    #[must_use]
+    pub fn going_on(self, groups: &[GroupValue]) -> Self {
+        let mut verified = RangeSet::new();
+        let mut values = BTreeMap::new();
+        for &(index, value) in groups {
+            let Some(start) = index.checked_mul(GROUP) else {
+                continue;
+            };
+            let group = ByteRange::with_len(start, GROUP);
+            let is_ours = group.start >= self.range.start && group.end <= self.range.end;
+            if is_ours && self.read_back(group).is_ok_and(|found| found == value) {
+                verified.insert(group);
+                values.insert(index, value);
+            }
+        }
+        *self.lock() = verified;
+        *self.values() = values;
+        self
+    }
+
+    /// Nothing of it need come: it is there already, elsewhere.
+    #[must_use]
+    pub fn without_content(self) -> Self {
+        let groups = self.source.size / GROUP * GROUP;
+        let ours = ByteRange::new(self.range.start.min(groups), self.range.end.min(groups));
+        self.lock().insert(ours);
+        self
+    }
+
+    fn values(&self) -> MutexGuard<'_, BTreeMap<u64, [u8; 32]>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells which groups are there and right.
+    fn keep(&self) {
+        let Some(Keeper(keep)) = &self.keeper else {
+            return;
+        };
+        let values = self.values();
+        let verified = self.lock();
+        let is_right = |index: u64| verified.contains(ByteRange::with_len(index * GROUP, GROUP));
+        let groups = values.iter().filter(|(index, _)| is_right(**index));
+        let groups: Vec<GroupValue> = groups.map(|(index, value)| (*index, *value)).collect();
+        drop((verified, values));
+        if !groups.is_empty() {
+            keep(&groups);
+        }
+    }
+
+    fn read_back(&self, range: ByteRange) -> Result<[u8; 32], StoreError> {
+        let mut hash = GroupHash::new(range.start / GROUP);
+        let mut bytes = vec![0; range.len() as usize];
+        self.file
+            .read_exact_at(&mut bytes, range.start - self.range.start)
+            .map_err(|e| StoreError::from_io(&self.path, "read back", e))?;
+        hash.update(&bytes);
+        Ok(hash.value())
+    }
+
     /// `range` begins with a group and ends with one or with the source; the file is empty.
     ///
     /// # Errors
@@ -61,6 +148,8 @@ impl RangeFile {
             source,
             range,
             verified: Mutex::default(),
+            keeper: None,
+            values: Mutex::default(),
         })
     }
 
@@ -118,7 +207,12 @@ impl RangeWriter {
     }
 
     pub(super) fn run(self, mut outlet: Outlet, reporter: Reporter<Outcome>) {
-        match self.write(&mut outlet) {
+        let written = self.write(&mut outlet);
+        if !matches!(written, Ok(Some(_))) {
+            self.note_verified();
+            self.target.keep();
+        }
+        match written {
             Ok(Some(outcome)) => reporter.report(Ok(outcome)),
             Ok(None) => reporter.nobody_waits(),
             Err(error) => {
@@ -132,6 +226,7 @@ impl RangeWriter {
     fn write(&self, outlet: &mut Outlet) -> Result<Option<Outcome>, StoreError> {
         let mut coverage = Coverage::with_groups(self.absent.byte_count() / GROUP);
         let mut batches = Vec::new();
+        let mut kept = self.target.verified_bytes();
         loop {
             match outlet.gather(GATHER, &mut batches) {
                 None => return Ok(None),
@@ -143,6 +238,13 @@ impl RangeWriter {
                     }
                     outlet.recycle(&mut batches);
                     self.note_verified();
+                    let verified = self.target.verified_bytes();
+                    // Seldom enough that all of it together is no more than what has come.
+                    let step = (KEEP_EVERY as u64 * GROUP).max(kept / 8);
+                    if verified - kept >= step {
+                        kept = verified;
+                        self.target.keep();
+                    }
                     outlet.note_written(bytes, since);
                 }
                 Some(Gathered::Finish { size, .. }) => {
@@ -190,22 +292,15 @@ impl RangeWriter {
         if group.start < range.start || group.end > range.end {
             return Err(self.mismatch());
         }
-        let value = self.read_back(group)?;
+        let value = self.target.read_back(group)?;
+        if self.target.keeper.is_some() {
+            self.target.values().insert(index, value);
+        }
         if self.ledger.find(index, value) {
             Ok(())
         } else {
             Err(self.mismatch())
         }
-    }
-
-    fn read_back(&self, range: ByteRange) -> Result<[u8; 32], StoreError> {
-        let (file, path) = (&self.target.file, &self.target.path);
-        let mut hash = GroupHash::new(range.start / GROUP);
-        let mut bytes = vec![0; range.len() as usize];
-        file.read_exact_at(&mut bytes, range.start - self.target.range.start)
-            .map_err(|e| StoreError::from_io(path, "read back", e))?;
-        hash.update(&bytes);
-        Ok(hash.value())
     }
 
     fn note_verified(&self) {
@@ -238,7 +333,7 @@ impl RangeWriter {
             return Err(self.mismatch());
         }
         if range.end > groups {
-            let tail = self.read_back(ByteRange::new(groups, size))?;
+            let tail = self.target.read_back(ByteRange::new(groups, size))?;
             if self.ledger.take_told(size / GROUP) != Some(tail) {
                 return Err(self.mismatch());
             }
@@ -359,5 +454,60 @@ mod tests {
         for range in [(1, GROUP), (0, GROUP + 1), (0, SIZE + GROUP)] {
             assert!(target(ByteRange::new(range.0, range.1)).is_err());
         }
+    }
+
+    #[test]
+    fn a_range_goes_on_with_what_the_file_gives_back_and_nothing_else() {
+        let range = ByteRange::new(GROUP, SIZE);
+        let whole = |index: u64| ByteRange::with_len(index * GROUP, GROUP);
+        let told = |index: u64| (index, group_value(index, &bytes(whole(index))));
+        let (kept, hears) = channel();
+        let file = tempfile::tempfile().unwrap();
+        let source = *target(range).unwrap().source();
+        let new = |file: &File| {
+            let kept = kept.clone();
+            RangeFile::new(file.try_clone().unwrap(), Path::new("x"), source, range)
+                .unwrap()
+                .keeping(move |groups| kept.send(groups.to_vec()).unwrap())
+        };
+        // One group comes, and the connection is lost.
+        let first = Arc::new(new(&file));
+        let wake: crate::Wake = Arc::new(|| ());
+        let mut sink = Sink::range(Arc::clone(&first), &SinkOptions::default(), wake).unwrap();
+        sink.tell_values(1, &[told(1).1, told(2).1]).unwrap();
+        let buf = bytes(whole(1));
+        let part = Part {
+            at: 0,
+            len: buf.len() as u32,
+            offset: GROUP,
+        };
+        let parts = vec![part];
+        assert!(sink.submit(Batch { buf, parts }).is_ok());
+        // Nobody is woken for what was written.
+        while first.verified_bytes() < GROUP {
+            std::thread::yield_now();
+        }
+        drop(sink);
+        let groups = hears.recv().unwrap();
+        assert_eq!(groups, [told(1)]);
+        // Another process: what is not there, or not so any more, or no part of the range, comes again.
+        let odd = [told(0), told(1), told(2), (u64::MAX, [0; 32])];
+        let second = Arc::new(new(&file).going_on(&odd));
+        assert_eq!(second.verified_bytes(), GROUP);
+        assert!(second.held().ranges.contains(whole(1)));
+        assert!(!second.held().ranges.contains(whole(2)));
+        let rest = [
+            (2 * GROUP, bytes(whole(2))),
+            (3 * GROUP, bytes(ByteRange::new(3 * GROUP, SIZE))),
+        ];
+        send(&second, &rest).unwrap();
+        let mut there = vec![0; range.len() as usize];
+        file.read_exact_at(&mut there, 0).unwrap();
+        assert!(there == bytes(range));
+        file.write_all_at(&[byte(GROUP + 7) ^ 1], 7).unwrap();
+        assert_eq!(new(&file).going_on(&[told(1)]).verified_bytes(), 0);
+        // What is in its place elsewhere need not come at all, but for its end.
+        let done = Arc::new(new(&tempfile::tempfile().unwrap()).without_content());
+        send(&done, &rest[1..]).unwrap();
     }
 }

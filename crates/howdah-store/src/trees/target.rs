@@ -189,6 +189,11 @@ impl TreeTarget {
         Self::below(&Arc::new(Root::of_dir(dir, named).of_user()), below)
     }
 
+    /// The same for a peer: no link leads out of that directory.
+    pub fn within(dir: OwnedFd, named: &Path, below: &Path) -> Result<Self, StoreError> {
+        Self::below(&Arc::new(Root::of_dir(dir, named)), below)
+    }
+
     /// A path below a root, as a peer names it.
     pub fn below(root: &Arc<Root>, path: &Path) -> Result<Self, StoreError> {
         let at = plain(path);

@@ -87,6 +87,7 @@ impl Client<'_> {
             lease: lease.lease,
             epoch: lease.epoch,
             source: identity,
+            run: lease.run,
         });
         connection.send_control(&put.encode_patient(self.config.wait_for_space));
         self.machine.sends(sending);

@@ -5,6 +5,7 @@ use crate::range::Seen;
 use crate::remote::desk::Desk;
 use crate::{Location, PathBytes};
 use howdah_session::client::Wants;
+use howdah_session::plans::PlanPlace;
 use howdah_session::questions::Question;
 use howdah_store::{
     ComparisonState, RangeFile, ReceiverEnds, SourceIdentity, TreeOptions, TreeSource, TreeTarget,
@@ -33,6 +34,8 @@ pub(crate) enum Task {
         source: Option<TreeSource>,
         path: PathBytes,
         options: TreeOptions,
+        /// It goes into the room of a plan there.
+        into: Option<PlanPlace>,
     },
     /// The server's trees to here.
     GetTree {
@@ -67,6 +70,10 @@ pub(crate) struct LeaseTask {
     pub(crate) plan: String,
     pub(crate) lease: u64,
     pub(crate) epoch: u64,
+    /// The same for all its connections.
+    pub(crate) run: u64,
+    /// Bytes of whole groups of the file that are no part of the lease.
+    pub(crate) elsewhere: u64,
 }
 
 impl Task {

@@ -57,7 +57,11 @@ impl Client<'_> {
                 source,
                 path,
                 options,
+                into,
             } => {
+                if let Some(into) = into.clone() {
+                    connection.send_control(&Message::IntoPlan(into).encode());
+                }
                 let source = source.take().ok_or_else(again)?;
                 let several = source.len() > 1;
                 let announce = |manifest, packs| Message::TreePut {

@@ -62,10 +62,19 @@ impl Landing {
     ///
     /// There is no room, or no way to write in it.
     pub fn begin(&mut self, room: &Room) -> Result<File, Error> {
+        self.begin_in(room, None)
+    }
+
+    /// The same with that file, which may have some of it already.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub fn begin_in(&mut self, room: &Room, file: Option<File>) -> Result<File, Error> {
         self.part = Some(room.open_part(&self.name)?);
         room.claim(self.lease.id, self.epoch)?;
         self.mover.on_claimed();
-        let file = room.scratch()?;
+        let file = file.map_or_else(|| room.scratch(), Ok)?;
         let theirs = file.try_clone();
         let theirs = theirs.map_err(|e| failed("share a file beside", &self.path(room), &e))?;
         self.scratch = Some(file);

@@ -37,7 +37,7 @@ pub fn version_of(path: &Path) -> Result<SourceFile, Error> {
         }
     }
     let remedy = if meta.is_dir() {
-        ": it is a directory and not on another machine, and trees are planned from HOST:path or howdah://HOST:PORT/path; copy it with 'howdah cp -r', or plan its large files"
+        ": it is a directory, and trees are planned with -r or -a, from another machine or to one (HOST:path, howdah://HOST:PORT/path); copy it with 'howdah cp -r', or plan its large files"
     } else {
         ": nobody could tell whether it changes"
     };

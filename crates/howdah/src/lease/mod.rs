@@ -9,17 +9,26 @@ mod finishing;
 mod landing;
 mod local;
 pub mod room;
+pub mod run;
+mod scratch;
+pub mod shape;
+mod tree_finishing;
 
 pub use crate::session::plans::told;
-pub use far::{FarPlan, Looked, push_range};
+pub use far::{FarPlan, FinishedTree, Landed, Looked, push_range, push_tree};
 pub use finishing::{Ended, finish, not_finished};
-pub use howdah_session::plans::{PlanAnswer, PlanRecord, PlanRequest};
+pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest};
 pub use landing::{Landing, interrupted, stopped};
 pub use local::{fetch_local, version_of};
+pub use run::{Hashes, RunDir, land_run};
+pub(crate) use scratch::{Come, clear, come_of, keep};
+pub use tree_finishing::{Known, TreeEnded, Witness, finish_tree, lacking};
 
 use crate::{Error, ErrorKind, SourceIdentity};
-use howdah_lease::Version;
+use howdah_lease::{Name, Version};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// As a plan has it.
@@ -30,6 +39,11 @@ pub fn version(identity: &SourceIdentity) -> Version {
         ctime: identity.ctime,
         inode: identity.inode,
     }
+}
+
+/// A name of a tree, as a path.
+pub fn path_of(name: &Name) -> &Path {
+    Path::new(OsStr::from_bytes(name.as_bytes()))
 }
 
 /// As a source has it.

@@ -17,6 +17,8 @@
 //!                      7/sheet      what lease 7 has
 //!                      7/reserve    space for it, until somebody moves it
 //!                      7/run-…      what a run of it has fetched
+//!                      7/come-2     at a server: what has come of a range in that epoch, with 7/held-2, what of it is right
+//!                      draft        at a server: the plan, until everything is there that movers want
 //! ```
 //!
 //! No lock is taken, so that it may lie on a file system that has none (NFS); everything appears by a rename or is empty.
@@ -28,12 +30,15 @@ use howdah_lease::{Plan, Planned, Record, Sheet, TreePlan, TreeRecord};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Hash and inode of what is finished, before it gets its name.
 pub const MARK: &str = "finished";
 /// Whose it is, if a server made it for the holder of a key.
 const KEY: &str = "key";
+/// The plan of a tree that is being made for somebody else.
+const DRAFT: &str = "draft";
 /// Bytes of the destination's name in that of the directory: it says whose it is, and fits.
 const NAME_MAX: usize = 100;
 /// Longest record that is read, in bytes.
@@ -187,6 +192,47 @@ impl Room {
     pub fn create_for_tree(destination: &str, id: &str) -> Result<Self, Error> {
         let spot = Spot::of(destination, |parent, _| no_directory(parent))?;
         Self::make(spot, id, "tree")
+    }
+
+    /// The same there, for the holder of that key alone: nothing may have the name.
+    pub fn create_for_tree_at(
+        spot: Spot,
+        plan: &TreePlan,
+        key: Option<&str>,
+    ) -> Result<Self, Error> {
+        if spot.above.has(&spot.target) {
+            return Err(is_there_already(&spot.above.path().join(&spot.target)));
+        }
+        let room = Self::make(spot, plan.id(), "tree")?;
+        let of_key = key.map_or(Ok(()), |key| room.write(KEY, key.as_bytes()));
+        let planned = Planned::Tree(plan.clone());
+        let drafted = of_key.and_then(|()| room.write(DRAFT, planned.encode().as_bytes()));
+        if drafted.is_err() {
+            room.remove();
+        }
+        drafted.map(|()| room)
+    }
+
+    /// One of a tree that is being made there.
+    pub fn open_draft_at(spot: Spot, planned: &Planned, key: Option<&str>) -> Result<Self, Error> {
+        let room = Self::find_at(spot, planned, key)?;
+        let Some(text) = room.read(DRAFT)? else {
+            let path = room.at.path().display();
+            let text = format!("{path} is not being planned any more; plan anew");
+            return Err(Error::new(ErrorKind::Usage, text));
+        };
+        room.is_of(&text, planned)?;
+        Ok(room)
+    }
+
+    /// Whether somebody is making it still.
+    pub fn is_draft(&self) -> bool {
+        self.at.has(DRAFT)
+    }
+
+    /// It has begun.
+    pub fn end_draft(&self) {
+        let _ = self.at.remove_file(Path::new(DRAFT));
     }
 
     /// Everything is in it that movers want.
@@ -445,7 +491,7 @@ impl Room {
         Ok(claims.into_iter().max().unwrap_or(0))
     }
 
-    fn epochs(&self, lease: u64, prefix: &str) -> Result<Vec<u64>, Error> {
+    pub(super) fn epochs(&self, lease: u64, prefix: &str) -> Result<Vec<u64>, Error> {
         let dir = PathBuf::from(lease.to_string());
         let listed = match self.at.dir(&dir).and_then(|dir| dir.names()) {
             Ok(listed) => listed,
@@ -526,6 +572,31 @@ impl Room {
         let made = self.at.make_dir(&dir);
         made.map_err(|e| self.trouble("make the directory", &dir, &e))?;
         self.write(&format!("{}/sheet", sheet.lease), sheet.encode().as_bytes())?;
+        self.reserve_for(sheet.lease, bytes)
+    }
+
+    /// Writes a part of one down, as somebody else tells it: it is judged when all of it is there.
+    pub fn put_sheet_part(&self, lease: u64, at: u64, text: &[u8]) -> Result<(), Error> {
+        let end = at.checked_add(text.len() as u64);
+        if end.is_none_or(|end| end > TREE_MAX) {
+            let text = format!("what a lease has takes {TREE_MAX} bytes at the most");
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        let dir = PathBuf::from(lease.to_string());
+        let name = dir.join("sheet");
+        let write = || -> io::Result<()> {
+            match self.at.make_dir(&dir) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+                _ => {}
+            }
+            self.at.touch(&name)?.write_all_at(text, at)
+        };
+        write().map_err(|e| self.trouble("write", &name, &e))
+    }
+
+    /// Reserves space for that much of a lease.
+    pub fn reserve_for(&self, lease: u64, bytes: u64) -> Result<(), Error> {
+        let dir = PathBuf::from(lease.to_string());
         if bytes > 0 {
             let name = dir.join("reserve");
             let made = self.at.create(&name, 0o600);
@@ -533,6 +604,11 @@ impl Room {
                 .map_err(|e| self.trouble("reserve space for", &name, &e))?;
         }
         Ok(())
+    }
+
+    /// The text of what a lease has.
+    pub fn sheet_text(&self, plan: &TreePlan, lease: u64) -> Result<String, Error> {
+        Ok(self.sheet(plan, lease)?.encode())
     }
 
     /// Another mover may have been first.
@@ -602,6 +678,15 @@ impl Room {
             let _ = self.above.remove_dir(name);
         }
     }
+}
+
+/// A tree takes the place of nothing.
+pub fn is_there_already(path: &Path) -> Error {
+    let text = format!(
+        "{} is there already, and a tree is planned as a new one: name another, or use 'howdah sync'",
+        path.display()
+    );
+    Error::new(ErrorKind::Refused, text)
 }
 
 fn gone(path: &Path) -> Error {

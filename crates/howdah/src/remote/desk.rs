@@ -23,6 +23,7 @@ pub(super) struct Open {
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) entries: Vec<DirEntry>,
     pub(super) records: Vec<PlanRecord>,
+    pub(super) text: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -96,6 +97,7 @@ impl Desk {
             parts: Vec::new(),
             entries: Vec::new(),
             records: Vec::new(),
+            text: Vec::new(),
         };
         state.open.insert(id, open);
         state.waiting.push_back(id);
@@ -163,6 +165,7 @@ impl Desk {
                 open.again += 1;
                 (open.parts, open.entries) = (Vec::new(), Vec::new());
                 open.records = Vec::new();
+                open.text = Vec::new();
                 again.insert(id, open);
             } else {
                 over.push(open);

@@ -12,6 +12,9 @@ use std::io::{self, Read};
 /// Names of one directory; more are refused, since they are held in memory.
 const ENTRIES_MAX: usize = 4_000_000;
 
+/// Of what a lease has, or of the list of a tree's hashes, in bytes.
+const TEXT_MAX: usize = 512 << 20;
+
 /// Bytes for which there is room before they are there.
 const AT_ONCE: usize = 1 << 20;
 
@@ -143,7 +146,46 @@ fn hear(
             }
             return Ok(None);
         }
+        (
+            Part::Plan(answer @ (PlanAnswer::SheetPart(_) | PlanAnswer::Sums(_))),
+            FilesRequest::Plan(_),
+        ) => {
+            match answer {
+                PlanAnswer::SheetPart(text) => open.text.extend(text.into_bytes()),
+                PlanAnswer::Sums(text) => open.text.extend(text),
+                _ => {}
+            }
+            if open.text.len() > TEXT_MAX {
+                return Err(Ok(protocol(
+                    "the server tells of more files than a plan may have",
+                )));
+            }
+            return Ok(None);
+        }
         (Part::Plan(answer), FilesRequest::Plan(_)) => FilesAnswer::Plan(match answer {
+            PlanAnswer::Sheet(rest) => {
+                open.text.extend(rest.into_bytes());
+                let text = String::from_utf8(std::mem::take(&mut open.text));
+                PlanAnswer::Sheet(text.map_err(|_| senseless())?)
+            }
+            PlanAnswer::FinishedTree {
+                blake3,
+                files,
+                bytes,
+                lacking,
+                notes,
+                sums,
+            } => {
+                open.text.extend(sums);
+                PlanAnswer::FinishedTree {
+                    blake3,
+                    files,
+                    bytes,
+                    lacking,
+                    notes,
+                    sums: std::mem::take(&mut open.text),
+                }
+            }
             PlanAnswer::Looked {
                 records,
                 highest,

@@ -217,6 +217,7 @@ impl Service {
                     files.ask(questions)?;
                 }
             }
+            Order::IntoPlan(into) => session.into_plan = Some(into),
             Order::Values(first, values) => {
                 if let Some(receiving) = session.does().receiving() {
                     receiving.on_values(first, &values)?;
@@ -265,6 +266,7 @@ impl Service {
         session.put = None;
         session.opening = None;
         (session.waiting, session.request) = (None, None);
+        session.into_plan = None;
         session.is_told_to_wait = false;
         // Nobody wants to hear how its waits end.
         session.room = RoomWait::default();

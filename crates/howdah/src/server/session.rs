@@ -21,6 +21,7 @@ use howdah_core::{Rate, Span, Time};
 use howdah_net::Usage;
 use howdah_proto::{Connection, SendLimit, Stats};
 use howdah_session::pace::Pace;
+use howdah_session::plans::PlanPlace;
 use howdah_session::server::{self, Does, Parts};
 use howdah_session::{Wait, WaitClock};
 use howdah_store::RoomWait;
@@ -71,6 +72,8 @@ pub(super) struct Session {
     pub(super) early: Option<Early>,
     /// A place that was taken is not looked at again before, and what waits is not tried.
     pub(super) open_again_at: Time,
+    /// Where the tree that comes next goes in the room of a plan.
+    pub(super) into_plan: Option<PlanPlace>,
     /// What it is that comes, or will come when its place is free.
     pub(super) put: Option<Put>,
     /// Its patience with full disks.
@@ -161,6 +164,7 @@ impl Session {
             place: None,
             early: None,
             open_again_at: now,
+            into_plan: None,
             put: None,
             room: RoomWait::default(),
             growing: false,

@@ -1,10 +1,12 @@
 //! Plans whose file comes to this machine: what is asked about them in a session of single files, and the leases that are put.
 //! docs/protocol.md section 16.8 specifies it.
 
+mod tree;
+
 use super::receiving::Place;
 use crate::access::Rights;
 use crate::lease::room::{Room, Spot};
-use crate::lease::{self, Ended, Landing};
+use crate::lease::{self, Ended, Landing, clear, come_of, keep};
 use crate::session::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::RangeSet;
@@ -12,7 +14,7 @@ use howdah_lease::{Lease, Plan, Planned, Record};
 use howdah_session::message::Message;
 use howdah_session::plans::{LeasePut, PlanAnswer, PlanRecord, PlanRequest};
 use howdah_session::resume::WireRanges;
-use howdah_store::{Metadata, RangeFile, RoomWait, Sink, SinkOptions, Wake};
+use howdah_store::{Metadata, RangeFile, RoomWait, Sink, SinkOptions, SourceIdentity, Wake};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -32,23 +34,35 @@ pub fn told(record: &Record) -> PlanRecord {
     }
 }
 
-/// The plan of one file, as a peer tells it.
-pub(crate) fn plan_of(text: &str) -> Result<(Planned, Plan), Error> {
-    let usage = |text: String| Error::new(ErrorKind::Usage, text);
+fn usage(text: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, text.into())
+}
+
+/// A plan, as a peer tells it.
+fn plan_text(text: &str) -> Result<Planned, Error> {
     if text.len() > PLAN_MAX {
-        return Err(usage(format!(
-            "a plan of one file has {PLAN_MAX} bytes at the most"
-        )));
+        return Err(usage(format!("a plan has {PLAN_MAX} bytes at the most")));
     }
-    let planned = Planned::decode(text).map_err(|e| usage(e.to_string()))?;
+    Planned::decode(text).map_err(|e| usage(e.to_string()))
+}
+
+/// The plan of one file, as a peer tells it.
+fn plan_of(text: &str) -> Result<(Planned, Plan), Error> {
+    let planned = plan_text(text)?;
     match &planned {
         Planned::File(plan) => {
             let plan = plan.clone();
             Ok((planned, plan))
         }
-        Planned::Tree(_) => Err(usage(
-            "directories are not planned to a server: only what is on one can be, or copy them with 'howdah cp -r'".into(),
-        )),
+        Planned::Tree(_) => Err(usage("the plan is of a tree, and one file is asked about")),
+    }
+}
+
+/// That plan, if the client reads the version that it is of.
+fn of_version<'p>(plan: &'p Plan, source: &SourceIdentity) -> Result<&'p Plan, Error> {
+    match lease::identity(&plan.version()).difference(source) {
+        Some(difference) => Err(lease::source_changed(&difference)),
+        None => Ok(plan),
     }
 }
 
@@ -56,78 +70,146 @@ pub(crate) fn plan_of(text: &str) -> Result<(Planned, Plan), Error> {
 #[derive(Debug)]
 pub(crate) struct Put {
     planned: Planned,
-    plan: Plan,
-    lease: Lease,
+    /// Which version the client reads.
+    source: SourceIdentity,
+    lease: u64,
+    bytes: u64,
     epoch: u64,
+    /// Tells the mover from others.
+    run: u64,
     /// Of the client, if it has one that counts.
     key: String,
-    come: Mutex<Option<Come>>,
+    come: Mutex<Option<Coming>>,
 }
 
 /// What comes.
 #[derive(Debug)]
-struct Come {
-    room: Room,
-    landing: Landing,
+struct Coming {
+    room: Arc<Room>,
+    /// None: it is in its place already.
+    landing: Option<Landing>,
     since: Instant,
 }
 
 impl Put {
     /// What that client asks for, if there is such a lease.
     pub(crate) fn new(asked: &LeasePut, key: &str) -> Result<Self, Error> {
-        let (planned, plan) = plan_of(&asked.plan)?;
-        let source = asked.source;
-        if let Some(difference) = lease::identity(&plan.version()).difference(&source) {
-            return Err(lease::source_changed(&difference));
-        }
-        let Some(lease) = plan.lease(asked.lease) else {
-            let (no, last) = (asked.lease, plan.leases() - 1);
-            let text = format!("the plan has no lease {no}: they are 0 to {last}");
-            return Err(Error::new(ErrorKind::Usage, text));
+        let (planned, source) = (plan_text(&asked.plan)?, asked.source);
+        let bytes = match &planned {
+            Planned::File(plan) => of_version(plan, &source)?.lease(asked.lease).map_or_else(
+                || {
+                    let (no, last) = (asked.lease, plan.leases() - 1);
+                    Err(usage(format!(
+                        "the plan has no lease {no}: they are 0 to {last}"
+                    )))
+                },
+                |lease| Ok(lease.range.len()),
+            )?,
+            // Which file it is of stands in the room.
+            Planned::Tree(plan) => {
+                tree::check_lease(plan, asked.lease)?;
+                source.size.min(plan.lease_bytes())
+            }
         };
         if asked.epoch == 0 {
-            return Err(Error::new(ErrorKind::Usage, "epochs are counted from 1"));
+            return Err(usage("epochs are counted from 1"));
         }
         Ok(Self {
             planned,
-            plan,
-            lease,
+            source,
+            lease: asked.lease,
+            bytes,
             epoch: asked.epoch,
+            run: asked.run,
             key: key.to_owned(),
             come: Mutex::default(),
         })
     }
 
-    /// Bytes that come.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.lease.range.len()
+    /// Of which file it is, as a plan of that alone, and where it goes in the room.
+    fn find(&self, room: &Room) -> Result<(Plan, Lease, PathBuf), Error> {
+        match &self.planned {
+            Planned::File(plan) => {
+                let no_lease = || usage("the plan has no such lease");
+                let lease = plan.lease(self.lease).ok_or_else(no_lease)?;
+                Ok((plan.clone(), lease, room.work_in().to_owned()))
+            }
+            Planned::Tree(plan) => {
+                let (plan, lease, name) = tree::part_of(room, plan, self.lease)?;
+                of_version(&plan, &self.source)?;
+                Ok((plan, lease, name))
+            }
+        }
     }
 
-    /// Begins the run, and opens where its bytes come.
+    /// Bytes that come.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether both are the same run of the same lease.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let of = |put: &Self| (put.lease, put.epoch, put.run);
+        self.planned.id() == other.planned.id() && of(self) == of(other)
+    }
+
+    /// Whether some run has moved it.
+    fn is_moved(&self, room: &Room) -> Result<bool, Error> {
+        Ok(match &self.planned {
+            Planned::File(_) => !room.records(self.lease)?.is_empty(),
+            Planned::Tree(_) => tree::whole(room, self.lease)?.is_some(),
+        })
+    }
+
+    /// Begins the run, and opens where its bytes come: what has come of it before stays. `None`: somebody else writes there, who is to
+    /// be waited for as long as this one `may_wait`.
     pub(crate) fn open(
         &self,
         rights: &Rights,
         (path, object): (&PathBytes, u64),
         (holes, wait): (Option<RangeSet>, &RoomWait),
-        wake: Wake,
-    ) -> Result<(Place, Message), Error> {
+        (may_wait, wake): (bool, Wake),
+    ) -> Result<Option<(Place, Message)>, Error> {
         let spot = rights.spot(path.as_path())?;
         let room = Room::open_at(spot, &self.planned, rights.key_of(&self.key))?;
         // Before anything is written: the one that is behind leaves no claim, either.
-        let highest = room.highest(self.lease.id)?;
+        let highest = room.highest(self.lease)?;
         if highest > self.epoch {
             return Err(lease::stopped(&howdah_lease::Stopped::Fenced {
-                lease: self.lease.id,
+                lease: self.lease,
                 epoch: self.epoch,
                 by: highest,
             }));
         }
-        let name = room.work_in().to_owned();
-        let mut landing = Landing::new(self.plan.clone(), self.lease, self.epoch, name, false);
-        let file = landing.begin(&room)?;
-        let of = lease::identity(&self.plan.version());
-        let shown = landing.path(&room);
-        let target = RangeFile::new(file, &shown, of, landing.range());
+        let (plan, lease, name) = self.find(&room)?;
+        let of = lease::identity(&plan.version());
+        let of_tree = matches!(self.planned, Planned::Tree(_));
+        let mut landing = Landing::new(plan, lease, self.epoch, name, of_tree);
+        let (shown, range) = (landing.path(&room), landing.range());
+        let room = Arc::new(room);
+        let (target, landing) = if self.is_moved(&room)? {
+            // By somebody who was faster: what comes is compared, and left at that.
+            let file = RangeFile::new(room.scratch()?, &shown, of, range);
+            (file.map(RangeFile::without_content), None)
+        } else {
+            let (file, held) = match come_of(&room, self.lease, self.epoch) {
+                lease::Come::Here(scratch) => (Some(scratch.file), scratch.held),
+                lease::Come::Busy if may_wait => return Ok(None),
+                lease::Come::Busy | lease::Come::Nowhere => (None, Vec::new()),
+            };
+            let (is_kept, keeper, of_run) =
+                (file.is_some(), Arc::clone(&room), (self.lease, self.epoch));
+            let file = landing.begin_in(&room, file)?;
+            let file = RangeFile::new(file, &shown, of, range).map(|file| {
+                if is_kept {
+                    file.keeping(move |groups| keep(&keeper, of_run, groups))
+                        .going_on(&held)
+                } else {
+                    file
+                }
+            });
+            (file, Some(landing))
+        };
         let target = Arc::new(target.map_err(|e| from_store(&e))?);
         let options = SinkOptions {
             holes,
@@ -141,12 +223,12 @@ impl Put {
             values: true,
             changed: None,
         };
-        *self.come.lock().unwrap_or_else(PoisonError::into_inner) = Some(Come {
+        *self.come.lock().unwrap_or_else(PoisonError::into_inner) = Some(Coming {
             room,
             landing,
             since: Instant::now(),
         });
-        Ok((Place::Store(sink), ready))
+        Ok(Some((Place::Store(sink), ready)))
     }
 
     /// All of it has come and was compared: it goes to its place, with a record. This waits for the disk.
@@ -160,7 +242,11 @@ impl Put {
             return Err(Error::new(ErrorKind::Io, "nothing of the lease has come"));
         };
         let seconds = come.since.elapsed().as_secs_f64();
-        come.landing.land(&come.room, seconds, &|| false)
+        if let Some(landing) = &mut come.landing {
+            landing.land(&come.room, seconds, &|| false)?;
+            clear(&come.room, self.lease);
+        }
+        Ok(())
     }
 }
 
@@ -241,9 +327,13 @@ pub(crate) fn answer<E: From<Error>>(
             Ok(None)
         }
         PlanRequest::Look { path, plan, lease } => {
-            let (planned, plan) = plan_of(plan)?;
+            let planned = plan_text(plan)?;
             let spot = rights.spot(path.as_path())?;
             let room = Room::open_at_to_finish(spot, &planned, key)?;
+            let plan = match &planned {
+                Planned::File(plan) => plan,
+                Planned::Tree(plan) => return tree::look((&room, plan), *lease, is_stopped, tell),
+            };
             let mut highest = 0;
             let leases = match lease {
                 Some(lease) => {
@@ -286,15 +376,17 @@ pub(crate) fn answer<E: From<Error>>(
             Ok(Some(finished))
         }
         PlanRequest::Forget { path, plan } => {
-            let (planned, _) = plan_of(plan)?;
-            let spot = rights.spot(path.as_path())?;
-            Room::open_at_to_finish(spot, &planned, key)?.remove();
+            let planned = plan_text(plan)?;
+            let room = Room::open_at_to_finish(rights.spot(path.as_path())?, &planned, key);
+            let room = room.or_else(|error| {
+                // One that was never begun.
+                let draft = Room::open_draft_at(rights.spot(path.as_path())?, &planned, key);
+                draft.map_err(|_| error)
+            })?;
+            room.remove();
             Ok(None)
         }
-        _ => {
-            let text = "the client asks of a plan what is not known here";
-            Err(Error::new(ErrorKind::Protocol, text).into())
-        }
+        _ => tree::answer((rights, key), request, is_stopped, tell),
     }
 }
 
@@ -347,6 +439,7 @@ mod tests {
             lease,
             epoch,
             source: lease::identity(&version(3 * MIB)),
+            run: 1,
         }
     }
 
@@ -363,8 +456,9 @@ mod tests {
         let put = Put::new(asked, key)?;
         let wait = RoomWait::default();
         let wake: Wake = Arc::new(|| ());
-        put.open(rights, (&asked.path, 0), (None, &wait), wake)
-            .map(|_| put)
+        let opened = put.open(rights, (&asked.path, 0), (None, &wait), (false, wake))?;
+        drop(opened);
+        Ok(put)
     }
 
     /// What no client of ours says.

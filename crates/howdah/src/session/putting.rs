@@ -35,10 +35,15 @@ pub(crate) struct Put {
 impl Put {
     /// Whether both are copies of the same source to the same place.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        // Runs of leases are told apart by their epochs.
+        let is_same_lease = match (&self.lease, &other.lease) {
+            (None, None) => true,
+            // Runs of leases are told apart by more than their places.
+            (Some(lease), Some(other)) => lease.is_same(other),
+            _ => false,
+        };
         let (ours, theirs) = (&self.asked, &other.asked);
         ours.source.is_some()
-            && self.lease.is_none()
+            && is_same_lease
             && (&ours.path, &ours.name, ours.source) == (&theirs.path, &theirs.name, theirs.source)
     }
 
@@ -81,9 +86,8 @@ impl Put {
         fits.map_err(|e| from_store(&e))?;
         if let Some(lease) = &self.lease {
             let how = (self.asked.holes.clone(), room);
-            return lease
-                .open(rights, (&self.asked.path, self.asked.object), how, wake)
-                .map(Some);
+            let what = (&self.asked.path, self.asked.object);
+            return lease.open(rights, what, how, (self.may_wait(now), wake));
         }
         rights.check_file(
             self.asked

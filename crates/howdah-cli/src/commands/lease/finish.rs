@@ -5,7 +5,7 @@ use super::{far_destination, numbers, pushing, read_plan, tree_finish};
 use crate::args::FinishArgs;
 use crate::ui::{self, Signals};
 use howdah::lease::{Ended, PlanRecord, not_finished, told};
-use howdah::{Cancel, Error, ErrorKind};
+use howdah::{Error, ErrorKind};
 use howdah_lease::{NotFinished, Plan, Planned};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -15,9 +15,11 @@ pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
     let signals = Signals::install()?;
     let cancel = signals.cancel();
     let planned = read_plan(&args.plan)?;
-    if let (Planned::File(plan), Some(destination)) = (&planned, far_destination(&planned)) {
-        only_of_trees(args)?;
-        return pushing::finish(args, plan, &destination, &signals);
+    if let Some(destination) = far_destination(&planned) {
+        if matches!(planned, Planned::File(_)) {
+            only_of_trees(args)?;
+        }
+        return pushing::finish(args, &planned, &destination, &signals);
     }
     let room = Room::open_to_finish(&planned)?;
     let plan = match planned {
@@ -121,13 +123,4 @@ pub(super) fn check(
         ui::print(&missing)?;
     }
     Ok(())
-}
-
-/// Unless somebody has interrupted it.
-pub(super) fn go_on(cancel: &Cancel) -> Result<(), Error> {
-    if !cancel.is_cancelled() {
-        return Ok(());
-    }
-    let text = "interrupted; nothing has its name yet: finish again";
-    Err(Error::new(ErrorKind::Cancelled, text))
 }

@@ -5,8 +5,8 @@ mod finish;
 mod moving;
 mod planning;
 mod pushing;
+mod pushing_tree;
 mod run;
-mod shape;
 mod tree;
 mod tree_finish;
 
@@ -14,13 +14,12 @@ pub(super) use finish::run as finish;
 pub(super) use moving::run as cp;
 pub(super) use planning::run as plan;
 
-use howdah::lease::{beneath, failed, identity, room, version};
+use howdah::lease::{beneath, failed, identity, path_of, room, shape, version};
 use howdah::{Error, ErrorKind, Location, PathBytes};
 use howdah_lease::{Name, Planned, TEXT_MAX, TreePlan};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 fn read_plan(path: &Path) -> Result<Planned, Error> {
@@ -45,11 +44,6 @@ fn source_of(planned: &Planned, path: &Path) -> Result<Location, Error> {
 fn far_destination(planned: &Planned) -> Option<Location> {
     let place = Location::try_from(OsStr::new(planned.destination())).ok();
     place.filter(Location::is_remote)
-}
-
-/// A name of a tree, as a path.
-fn path_of(name: &Name) -> &Path {
-    Path::new(OsStr::from_bytes(name.as_bytes()))
 }
 
 /// A file of the tree at that place.

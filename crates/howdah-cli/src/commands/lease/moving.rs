@@ -10,7 +10,7 @@ use crate::commands::flight;
 use crate::ui::{Reporter, Signals, Start};
 use howdah::lease::{Landing, fetch_local, interrupted};
 use howdah::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
-use howdah_lease::{Lease, Plan, PlanError, Planned, RunMover, Share, Sheet, TreePlan, TreeRecord};
+use howdah_lease::{Lease, Plan, PlanError, Planned, Share, Sheet, TreePlan, TreeRecord};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -62,6 +62,7 @@ impl Work {
             name,
             version,
             first,
+            ..
         } = &sheet.share
         else {
             return Ok(Self::Run(tree.clone(), sheet));
@@ -97,8 +98,8 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
         let text = format!("{path} has no lease {id}: they are 0 to {last}");
         return Err(Error::new(ErrorKind::Usage, text).into());
     }
-    if let (Planned::File(plan), Some(destination)) = (&planned, far_destination(&planned)) {
-        return pushing::lease(args, (plan, &planned), (&source, &destination), reporter);
+    if let Some(destination) = far_destination(&planned) {
+        return pushing::lease(args, &planned, (&source, &destination), reporter);
     }
     let room = Room::open(&planned)?;
     let work = Work::of(&planned, id, source.clone(), &room)?;
@@ -155,9 +156,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
                 config,
                 cancel,
             };
-            let no_run = || Error::new(ErrorKind::Usage, "the lease is of a large file");
-            let mover = RunMover::new(&plan, sheet, epoch).ok_or_else(no_run)?;
-            host.run(mover, (id, epoch), show)
+            host.run(sheet, epoch, show)
         }
     });
     // What was fetched of a lease goes with its run, whatever the copy in it says of itself.

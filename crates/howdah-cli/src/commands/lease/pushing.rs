@@ -2,7 +2,8 @@
 
 use super::finish::{check, tell as tell_of_end};
 use super::moving::{next_epoch, pace_of, was_moved};
-use super::{planning, version};
+use super::pushing_tree::Pusher;
+use super::{planning, pushing_tree, version};
 use crate::args::{CpArgs, FinishArgs, PlanArgs};
 use crate::commands::connect::config;
 use crate::commands::course::{Run, arrival};
@@ -31,7 +32,7 @@ fn local(source: &Location) -> Result<PathBuf, Error> {
 }
 
 /// That place with another path.
-fn with_path(place: &Location, path: PathBytes) -> Location {
+pub(super) fn with_path(place: &Location, path: PathBytes) -> Location {
     let mut place = place.clone();
     match &mut place {
         Location::Remote { path: old, .. } => *old = path,
@@ -47,7 +48,11 @@ pub(super) fn plan(
     config: &CopyConfig,
     signals: &Signals,
 ) -> anyhow::Result<()> {
-    let path = std::path::absolute(local(&args.source)?)?;
+    let path = local(&args.source)?;
+    if (args.recursive || args.archive) && path.is_dir() {
+        return pushing_tree::plan(args, &path, destination, (config, signals));
+    }
+    let path = std::path::absolute(path)?;
     let found = version_of(&path)?;
     let Some(name) = path.file_name() else {
         let text = format!("{} has no name", path.display());
@@ -77,7 +82,7 @@ pub(super) fn plan(
 }
 
 /// A place that means the same when it is read again.
-fn text_of(place: &Location) -> Result<String, Error> {
+pub(super) fn text_of(place: &Location) -> Result<String, Error> {
     let text = place.to_string();
     let again = Location::try_from(std::ffi::OsStr::new(&text));
     if again.is_ok_and(|again| again == *place) {
@@ -90,7 +95,7 @@ fn text_of(place: &Location) -> Result<String, Error> {
 /// One run of a lease.
 pub(super) fn lease(
     args: &CpArgs,
-    (plan, planned): (&Plan, &Planned),
+    planned: &Planned,
     (source, destination): (&Location, &Location),
     reporter: &Reporter,
 ) -> anyhow::Result<Summary> {
@@ -105,6 +110,12 @@ pub(super) fn lease(
     let far = FarPlan::open(destination, &config, signals.cancel());
     let far = far.map_err(in_words)?;
     let looked = far.look(&text, Some(id)).map_err(in_words)?;
+    let sheet = match planned {
+        Planned::Tree(plan) if looked.records.is_empty() => {
+            Some((plan, far.sheet((plan, &text), id).map_err(in_words)?))
+        }
+        _ => None,
+    };
     far.close();
     if let Some(record) = looked.records.last() {
         return Ok(was_moved(id, (record.epoch, record.bytes), reporter));
@@ -113,8 +124,6 @@ pub(super) fn lease(
         Some(epoch) => epoch,
         None => next_epoch(id, looked.highest)?,
     };
-    let no_lease = || Error::new(ErrorKind::Usage, "there is no such lease");
-    let lease = plan.lease(id).ok_or_else(no_lease)?;
     // Who was asked about a key is not asked again.
     known_again(&mut config)?;
     flight::begin(&args.flight, from, destination, false, &mut config);
@@ -130,8 +139,22 @@ pub(super) fn lease(
     };
     let (places, settings, cancel) = ((&*path, destination), &config, signals.cancel());
     let done = run.copy(&start, |show| {
-        let what = (plan, text);
-        push_range(places, what, (lease, epoch), settings, cancel, show)
+        if let Some((plan, sheet)) = &sheet {
+            let pusher = Pusher {
+                plan,
+                text: &text,
+                top: &path,
+                destination,
+                config: settings,
+                cancel,
+            };
+            return pusher.run(sheet, epoch, show);
+        }
+        let Planned::File(plan) = planned else {
+            return Err(no_lease());
+        };
+        let lease = plan.lease(id).ok_or_else(no_lease)?;
+        push_range(places, (plan, text), (lease, epoch), settings, cancel, show)
     });
     let done = done.map_err(|error| match error.downcast_ref::<Error>() {
         Some(stopped) if stopped.kind() == ErrorKind::Cancelled => interrupted().into(),
@@ -140,12 +163,16 @@ pub(super) fn lease(
     flight::end(&args.flight, &config, done, reporter)
 }
 
-fn known_again(config: &mut CopyConfig) -> Result<(), Error> {
+pub(super) fn known_again(config: &mut CopyConfig) -> Result<(), Error> {
     let path: &Path = config.known_hosts.path();
     if !path.as_os_str().is_empty() {
         config.known_hosts = howdah::KnownHosts::load(path)?;
     }
     Ok(())
+}
+
+fn no_lease() -> Error {
+    Error::new(ErrorKind::Usage, "there is no such lease")
 }
 
 fn in_words(error: Error) -> Error {
@@ -157,15 +184,19 @@ fn in_words(error: Error) -> Error {
 
 pub(super) fn finish(
     args: &FinishArgs,
-    plan: &Plan,
+    planned: &Planned,
     destination: &Location,
     signals: &Signals,
 ) -> anyhow::Result<()> {
     let mut config = config(&args.connect, std::iter::once(destination))?;
     config.warn = Log::new(|line| ui::say_marked("warning", line));
     config.heard = Log::new(ui::say);
-    let text = Planned::File(plan.clone()).encode();
+    let text = planned.encode();
     let far = FarPlan::open(destination, &config, signals.cancel())?;
+    let plan = match planned {
+        Planned::File(plan) => plan,
+        Planned::Tree(plan) => return pushing_tree::finish(args, plan, far),
+    };
     if args.check {
         let looked = far.look(&text, None)?;
         far.close();

@@ -134,11 +134,7 @@ impl Planner<'_> {
             return Ok(None);
         };
         if self.room.above().has(self.room.target()) {
-            let text = format!(
-                "{} is there already, and a tree is planned as a new one: name another, or use 'howdah sync'",
-                self.destination.display()
-            );
-            return Err(Error::new(ErrorKind::Refused, text).into());
+            return Err(room::is_there_already(self.destination).into());
         }
         // All but files.
         let options = TreeOptions {
@@ -322,7 +318,7 @@ impl Planner<'_> {
                 continue;
             }
             shapes.file(&top, &file.name)?;
-            let sheets = cutter.large(&file.name, version(&found.identity));
+            let sheets = cutter.large(&file.name, version(&found.identity), None);
             for sheet in sheets.map_err(|e| planning::usage(&e))? {
                 self.put(&sheet)?;
             }

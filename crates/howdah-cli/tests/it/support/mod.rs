@@ -15,6 +15,8 @@ pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod sshd;
 pub(crate) mod testbed;
+#[cfg(target_os = "linux")]
+pub(crate) mod trees;
 pub(crate) mod ways;
 
 use howdah_wan::Namespace;

@@ -75,6 +75,11 @@ impl Relay {
         super::process::url(self.address, path)
     }
 
+    /// So many bytes have come in one way.
+    pub(crate) fn bytes(&self, way: Way) -> u64 {
+        self.shared.bytes.lock().unwrap()[way as usize]
+    }
+
     /// Waits until so many bytes have come in one way.
     #[track_caller]
     pub(crate) fn await_bytes(&self, way: Way, bytes: u64, limit: Instant) {

@@ -8,7 +8,7 @@ use super::subdirs::Subdirs;
 use super::{Frame, Gone, PATIENCE, SourceDir, TOO_LONG, Walker};
 use crate::StoreError;
 use howdah_session::entry::{Entry, Other, bounds};
-use howdah_session::reserved::is_unfinished;
+use howdah_session::reserved::{is_room, is_unfinished};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -131,6 +131,10 @@ impl Walker<'_> {
         let mut class = |name: &[u8], kind| {
             if name.len() > room {
                 return Some(Class::TooLong);
+            }
+            // Where the hosts of a plan meet; it goes when the plan is finished.
+            if is_room(OsStr::from_bytes(name)) {
+                return None;
             }
             if follows && kind == FileType::Symlink {
                 return Some(Class::Link);

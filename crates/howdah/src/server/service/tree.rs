@@ -9,11 +9,12 @@ use crate::session::dialogue::{self, side_report};
 use crate::session::from_store;
 use crate::session::places::Place;
 use crate::session::tree::Tree;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
+use howdah_session::plans::PlanPlace;
 use howdah_session::server::Does;
 use howdah_store::{
     ReceiverEnds, RoomWait, SenderEnds, StoreError, TreeDescriber, TreeOptions, TreeReceiver,
@@ -38,10 +39,37 @@ pub(in crate::server) enum Prepared {
     },
 }
 
-/// Opens and starts it, with what the session may do.
+/// Where a tree goes that a client puts to a path.
+fn target_of(
+    rights: &Rights,
+    path: &PathBytes,
+    options: &TreeOptions,
+) -> Result<TreeTarget, Error> {
+    let target = if options.make_path {
+        let (root, at) = rights.target_to_make(path.as_path())?;
+        let is_directory = is_directory(path.as_path());
+        TreeTarget::below_to_make(&root, &at, is_directory)
+    } else {
+        let (root, at) = rights.tree_target(path.as_path())?;
+        let target = TreeTarget::below(&root, &at);
+        target.map(|target| target.written_as_directory(is_directory(path.as_path())))
+    };
+    let target = target.map_err(|e| from_store(&e))?;
+    let target = target
+        .add_only(rights.is_adding_only())
+        .blind(rights.is_blind())
+        .at_most(rights.quota.clone())
+        .setting(rights.sets());
+    Ok(match rights.names() {
+        Some(names) => target.expecting(names.iter().cloned()),
+        None => target,
+    })
+}
+
+/// Opens and starts it, with what the session may do. `into`: the place in the room of a plan of that key, which a tree that comes gets.
 fn prepare(
     message: Message,
-    rights: &Rights,
+    (rights, into): (&Rights, Option<(String, PlanPlace)>),
     room: RoomWait,
     wake: &Wake,
 ) -> Result<Prepared, Error> {
@@ -53,24 +81,9 @@ fn prepare(
             several,
             options,
         } => {
-            let target = if options.make_path {
-                let (root, at) = rights.target_to_make(path.as_path())?;
-                let is_directory = is_directory(path.as_path());
-                TreeTarget::below_to_make(&root, &at, is_directory)
-            } else {
-                let (root, at) = rights.tree_target(path.as_path())?;
-                let target = TreeTarget::below(&root, &at);
-                target.map(|target| target.written_as_directory(is_directory(path.as_path())))
-            };
-            let target = target.map_err(|e| from_store(&e))?;
-            let target = target
-                .add_only(rights.is_adding_only())
-                .blind(rights.is_blind())
-                .at_most(rights.quota.clone())
-                .setting(rights.sets());
-            let target = match rights.names() {
-                Some(names) => target.expecting(names.iter().cloned()),
-                None => target,
+            let target = match into {
+                Some((key, into)) => rights.place_in_plan(&key, &into, &options)?,
+                None => target_of(rights, &path, &options)?,
             };
             let target = target.waiting(room);
             let started = TreeReceiver::start(target, several, &options, false, wake.clone());
@@ -191,7 +204,11 @@ impl Service {
                 session.rights.check_tree(options)?;
                 options.sums = self.audit.is_some();
                 options.memory = session.rights.memory(options.memory);
-                Deed::new("put tree", std::slice::from_ref(path))
+                match &session.into_plan {
+                    // Whatever else the client calls it.
+                    Some(into) => Deed::new("put a lease of", std::slice::from_ref(&into.path)),
+                    None => Deed::new("put tree", std::slice::from_ref(path)),
+                }
             }
             Message::TreeGet { paths, options, .. } => {
                 options.sums = self.audit.is_some();
@@ -219,8 +236,13 @@ impl Service {
         };
         let (rights, room) = (session.rights.clone(), session.room.clone());
         let (ours, place) = (wake.clone(), session.place.clone());
+        // It may have to be opened once more.
+        let into = session
+            .into_plan
+            .clone()
+            .map(|into| (session.key.clone(), into));
         let errand = self.errands.start(&session.key, wake, move || {
-            let prepared = prepare(message, &rights, room, &ours);
+            let prepared = prepare(message, (&rights, into), room, &ours);
             drop(place);
             prepared
         })?;
@@ -295,6 +317,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
+        session.into_plan = None;
         let line = format!("{}: {} done", session.peer, session.deed);
         self.control.tell(ServerEvent::Done);
         let (tree, place) = (session.machine.end(), session.place.take());

@@ -5,7 +5,7 @@
 use super::beneath::{self, Dir, Seen};
 use super::room::{Room, led_elsewhere};
 use super::{failed, path_of};
-use howdah::{Error, ErrorKind};
+use crate::{Error, ErrorKind};
 use howdah_lease::{Name, Time, sealed, unsealed};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -29,7 +29,7 @@ struct Shape {
 }
 
 /// Writes them down: a directory before what is in it.
-pub(super) struct Shapes<'a> {
+pub struct Shapes<'a> {
     room: &'a Room,
     next: u64,
     waiting: Vec<Shape>,
@@ -37,7 +37,7 @@ pub(super) struct Shapes<'a> {
 
 impl<'a> Shapes<'a> {
     /// Those of all directories that are there.
-    pub(super) fn of_directories(room: &'a Room) -> Result<Self, Error> {
+    pub fn of_directories(room: &'a Room) -> Result<Self, Error> {
         let mut shapes = Self {
             room,
             next: 0,
@@ -61,8 +61,17 @@ impl<'a> Shapes<'a> {
         Ok(shapes)
     }
 
+    /// Further ones behind those that an earlier step wrote down.
+    pub fn further(room: &'a Room) -> Self {
+        Self {
+            room,
+            next: count(room),
+            waiting: Vec::new(),
+        }
+    }
+
     /// That of a large file.
-    pub(super) fn file(&mut self, top: &Dir, name: &Name) -> Result<(), Error> {
+    pub fn file(&mut self, top: &Dir, name: &Name) -> Result<(), Error> {
         self.open(top, path_of(name), FILE)
     }
 
@@ -89,7 +98,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// All are written down.
-    pub(super) fn end(mut self) -> Result<(), Error> {
+    pub fn end(mut self) -> Result<(), Error> {
         self.flush()
     }
 
@@ -121,7 +130,7 @@ fn open(top: &Dir, below: &Path, least: u32) -> Result<Seen, Error> {
 }
 
 /// Its owner may put files into all directories on the way from `top` to the file `name` in it, and take them out.
-pub(super) fn open_way(top: &Dir, name: &Path) -> Result<(), Error> {
+pub fn open_way(top: &Dir, name: &Path) -> Result<(), Error> {
     let mut path = PathBuf::new();
     open(top, &path, DIRECTORY)?;
     for part in name.parent().into_iter().flat_map(Path::iter) {
@@ -131,14 +140,23 @@ pub(super) fn open_way(top: &Dir, name: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets what was written down of everything but the top.
-pub(super) fn restore(room: &Room) -> Result<(), Error> {
+/// Files with shapes.
+fn count(room: &Room) -> u64 {
     let mut count = 0;
     while room.at().has(format!("shape-{count}")) {
         count += 1;
     }
+    count
+}
+
+/// Sets what was written down of everything but the top.
+///
+/// # Errors
+///
+/// What was written down is not there, or the file system does not do it.
+pub fn restore(room: &Room) -> Result<(), Error> {
     let top = room.tree()?;
-    for number in (0..count).rev() {
+    for number in (0..count(room)).rev() {
         for shape in read(room, number)?.iter().rev() {
             if let Some(name) = &shape.name {
                 set(&top, path_of(name), shape)?;
@@ -149,7 +167,11 @@ pub(super) fn restore(room: &Room) -> Result<(), Error> {
 }
 
 /// The same of the top, which has its name now.
-pub(super) fn restore_top(room: &Room) -> Result<(), Error> {
+///
+/// # Errors
+///
+/// As [`restore`].
+pub fn restore_top(room: &Room) -> Result<(), Error> {
     let shapes = read(room, 0)?;
     let Some(shape) = shapes.iter().find(|shape| shape.name.is_none()) else {
         return Ok(());
