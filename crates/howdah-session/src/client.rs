@@ -207,6 +207,7 @@ where
     pub fn hear(&mut self, message: Message, of_tree: bool) -> Result<Order<S>, Misbehaved> {
         let out_of_turn = || Err(Misbehaved::new("the server answers out of turn"));
         let is_asked = self.stage == Stage::Asked;
+        let is_heard = is_asked || self.stage == Stage::Moving;
         Ok(match message {
             Message::Room { lack } => Order::Room(lack),
             Message::Fail { kind, message } => Order::Failed(kind, message),
@@ -230,11 +231,12 @@ where
             Message::FilesOpen { answers } if is_asked && self.wants == Wants::Files => {
                 Order::FilesOpen(answers)
             }
-            Message::Findings(part) if self.wants == Wants::Ask => {
+            // (Before that it is not known who answers.)
+            Message::Findings(part) if is_heard && self.wants == Wants::Ask => {
                 self.moves();
                 Order::Found(part)
             }
-            Message::Answered(sum) if self.wants == Wants::Ask => Order::Answered(sum),
+            Message::Answered(sum) if is_heard && self.wants == Wants::Ask => Order::Answered(sum),
             Message::Thanks { side } if self.stage == Stage::Thanking => Order::Thanks(side),
             // Of what is over.
             Message::Thanks { .. } | Message::Answered(_) => Order::Nothing,

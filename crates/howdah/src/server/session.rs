@@ -294,6 +294,10 @@ impl Session {
 
     /// What of the client is missing now.
     pub(super) fn waits_for(&self) -> Option<Wait> {
+        if self.put.is_some() && self.opening.is_none() && self.machine.now().begins() {
+            // It waits for its turn, as long as that takes.
+            return None;
+        }
         self.machine.now().waits_for(self.is_busy())
     }
 }
