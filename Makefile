@@ -391,7 +391,7 @@ hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of d
 	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
 	set -x; \
 	$(run_tests) $$rows $(also) strangers:: -- --locked -p howdah-net -p howdah --lib --test it; \
-	$(run_tests) $$rows $(also) crew:: journal:: codec:: manifest:: -- --locked -p howdah-session -p howdah-store --lib --test it; \
+	$(run_tests) $$rows $(also) crew:: journal:: codec:: manifest:: -- --locked -p howdah-session -p howdah-store -p howdah-tree --lib --test it; \
 	$(run_tests) $$rows -- --locked -p howdah-cli --features howdah-bpf/bpf --bins --test '*'; \
 	$(run_tests) hostile:: -- --locked -p howdah-daemon --test it
 	$(call say,anybody at all)

@@ -29,4 +29,4 @@ chmod +x "$stub/cc" "$stub/ar"
 under=${target//-/_}
 export "CC_$under=$stub/cc" "AR_$under=$stub/ar" "CFLAGS_$under=" AWS_LC_SYS_NO_JITTER_ENTROPY=1
 cargo check --locked --target "$target" --target-dir target/check-macos \
-    -p howdah-net -p howdah-store -p howdah -p howdah-cli
+    -p howdah-net -p howdah-store -p howdah-tree -p howdah -p howdah-cli

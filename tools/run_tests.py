@@ -29,7 +29,7 @@ CARGO = os.environ.get("CARGO", "cargo")
 # They fill the machine themselves, or stop processes at a moment: nothing else runs beside them.
 ALONE = {"overload", "flood", "idle", "field_peers"}
 # The longest begin first, so that none of them is what all wait for at the end.
-LONG = {"memory", "field_snapshots", "field_choice", "field_stands", "smoke", "sharing", "injected", "no_udp", "lib howdah_store"}
+LONG = {"memory", "field_snapshots", "field_choice", "field_stands", "smoke", "sharing", "injected", "no_udp", "lib howdah_tree"}
 
 # More failures than these are no accident of a busy machine.
 FEW = 3

@@ -1,7 +1,7 @@
 //! What people write.
 
 use howdah::Location;
-use howdah_store::could_mean;
+use howdah_tree::could_mean;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};

@@ -1,8 +1,8 @@
 //! Descriptors run out: in this process, or in the whole machine. Others of our threads give theirs back within a moment (a batch
 //! of files that gets its names, a source that has been read), so whoever needs one waits for that.
 
+use crate::calls::retry;
 use crate::kept;
-use crate::root::retry;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -45,12 +45,12 @@ fn uptime() -> Duration {
 
 /// Repeats a call that makes a descriptor while there is none to be had, and when a signal interrupts it. What lies where this
 /// process is [kept out](kept) is not there for it.
-pub(crate) fn opened<T: AsFd>(open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+pub fn opened<T: AsFd>(open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     had(open).and_then(kept::outside)
 }
 
 /// The same of what lies in something that is open.
-pub(crate) fn had<T>(mut open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+pub fn had<T>(mut open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match retry(&mut open) {
             Err(Errno::MFILE | Errno::NFILE) if SHORTAGE.note(uptime()) < PATIENCE => {

@@ -15,7 +15,7 @@ const BLOCK: usize = 4 << 20;
 const ALIGN: usize = 4_096;
 
 /// Memory that direct reading may fill.
-pub(crate) struct Aligned {
+pub struct Aligned {
     memory: Vec<u8>,
     start: usize,
     len: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Aligned {
 
 impl Aligned {
     /// At least so many bytes.
-    pub(crate) fn new(len: usize) -> Self {
+    pub fn new(len: usize) -> Self {
         let len = len.next_multiple_of(ALIGN);
         let memory = vec![0; len + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
@@ -31,7 +31,7 @@ impl Aligned {
     }
 
     /// The `len` bytes of a file from `at` on, wherever they come from. `len` is what fits.
-    pub(crate) fn read_exact_at(&mut self, file: &File, at: u64, len: usize) -> io::Result<&[u8]> {
+    pub fn read_exact_at(&mut self, file: &File, at: u64, len: usize) -> io::Result<&[u8]> {
         let bytes = &mut self.bytes()[..len];
         file.read_exact_at(bytes, at)?;
         Ok(bytes)
@@ -46,7 +46,7 @@ impl Aligned {
 ///
 /// The page cache is passed by (`O_DIRECT`); where the file system cannot, it is told to forget the
 /// file first. A device's own cache is not seen through.
-pub(crate) struct DeviceReader<'a> {
+pub struct DeviceReader<'a> {
     file: &'a File,
     /// What the descriptor had, if it reads directly now.
     cached: Option<OFlags>,
@@ -54,7 +54,7 @@ pub(crate) struct DeviceReader<'a> {
 
 impl<'a> DeviceReader<'a> {
     /// Syncs first, as what is not there yet would come from memory.
-    pub(crate) fn new(file: &'a File, size: u64) -> io::Result<Self> {
+    pub fn new(file: &'a File, size: u64) -> io::Result<Self> {
         match file.sync_data() {
             // A file system that is never written has nothing to sync.
             Err(e) if is_refusal(&e) => {}
@@ -70,7 +70,7 @@ impl<'a> DeviceReader<'a> {
 
     /// The `len` bytes from `at` on. `at` and the memory's length are multiples of a block; `len` is
     /// one, too, or ends with the file.
-    pub(crate) fn read<'m>(
+    pub fn read<'m>(
         &mut self,
         memory: &'m mut Aligned,
         at: u64,
@@ -115,7 +115,7 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// The BLAKE3 of what the device gives back of a file.
-pub(crate) fn hash_of_device(file: &File, size: u64, path: &Path) -> Result<[u8; 32], StoreError> {
+pub fn hash_of_device(file: &File, size: u64, path: &Path) -> Result<[u8; 32], StoreError> {
     let failed = |e: io::Error| StoreError::from_io(path, "read again", e);
     let block = (BLOCK as u64).min(size) as usize;
     let mut memory = Aligned::new(block);

@@ -1,11 +1,12 @@
 //! A file that appears under its name whole, verified and durable, or not at all.
 
 use crate::StoreError;
+use crate::calls::retry;
 use crate::descriptors::opened;
 use crate::identity::Identity;
 use crate::journal::Journal;
+use crate::plain::irregular;
 use crate::rights;
-use crate::root::{irregular, retry};
 use crate::same;
 use crate::stale::{self, Lock, temp_name};
 use crate::unwritable;
@@ -461,7 +462,7 @@ fn publish_at(
 }
 
 /// Does something in a directory that its times do not show.
-pub(crate) fn keeping_times<T>(dir: &OwnedFd, action: impl FnOnce() -> T) -> T {
+pub fn keeping_times<T>(dir: &OwnedFd, action: impl FnOnce() -> T) -> T {
     let before = rustix::fs::fstat(dir);
     let done = action();
     if let Ok(before) = before {
@@ -470,7 +471,8 @@ pub(crate) fn keeping_times<T>(dir: &OwnedFd, action: impl FnOnce() -> T) -> T {
     done
 }
 
-pub(crate) fn times_of(stat: &Stat) -> Timestamps {
+/// The times of a file, to be set again.
+pub fn times_of(stat: &Stat) -> Timestamps {
     let at = |tv_sec, nanos: u64| Timespec {
         tv_sec,
         tv_nsec: i64::try_from(nanos).unwrap_or(0),
@@ -507,7 +509,7 @@ fn target(
 }
 
 /// The process's file mode creation mask.
-pub(crate) fn umask() -> Mode {
+pub fn umask() -> Mode {
     let from_proc = || {
         let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
         let line = status
@@ -531,7 +533,8 @@ fn sync_file(file: &File) -> std::io::Result<()> {
     file.sync_all()
 }
 
-pub(crate) fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
+/// Makes the names of a directory durable.
+pub fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
     match retry(|| rustix::fs::fsync(dir)) {
         // Some network and FUSE file systems have no fsync for directories.
         Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
@@ -539,7 +542,8 @@ pub(crate) fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-pub(crate) fn rename_file(
+/// Gives a file its name. What has it already is replaced, or an error.
+pub fn rename_file(
     from_dir: &OwnedFd,
     from: &OsStr,
     to_dir: &OwnedFd,

@@ -251,19 +251,16 @@ fn instead(what: &str) -> &'static str {
 }
 
 impl StoreError {
-    /// Sorts an error of the operating system.
-    pub(crate) fn no_thread(path: &Path, error: io::Error) -> Self {
+    /// A thread could not be started.
+    pub fn no_thread(path: &Path, error: io::Error) -> Self {
         Self::NoThread {
             path: path.to_path_buf(),
             source: Arc::new(error),
         }
     }
 
-    pub(crate) fn from_io(
-        path: &Path,
-        operation: &'static str,
-        error: impl Into<io::Error>,
-    ) -> Self {
+    /// Sorts an error of the operating system. `operation`: what was tried, as a verb.
+    pub fn from_io(path: &Path, operation: &'static str, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         let path = path.to_path_buf();
         match error.kind() {
@@ -298,7 +295,7 @@ impl StoreError {
     }
 
     /// An error of our own making in the shape of an I/O error.
-    pub(crate) fn other(path: &Path, operation: &'static str, reason: &'static str) -> Self {
+    pub fn other(path: &Path, operation: &'static str, reason: &'static str) -> Self {
         Self::from_io(path, operation, io::Error::other(reason))
     }
 }

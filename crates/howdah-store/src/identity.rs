@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// (dev, ino, size, mtime, ctime): changes whenever somebody writes to or replaces a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Identity {
+pub struct Identity {
     dev: u64,
     ino: u64,
     size: u64,
@@ -19,12 +19,13 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// What `stat` tells of it.
     #[allow(
         clippy::unnecessary_cast,
         clippy::cast_lossless,
         reason = "the fields' types differ between systems"
     )]
-    pub(crate) fn new(stat: &Stat) -> Self {
+    pub fn new(stat: &Stat) -> Self {
         Self {
             dev: stat.st_dev as u64,
             ino: stat.st_ino as u64,
@@ -35,14 +36,15 @@ impl Identity {
         }
     }
 
-    pub(crate) fn of(file: &File, path: &Path) -> Result<Self, StoreError> {
+    /// Of an open file; `path` is what it is called in an error.
+    pub fn of(file: &File, path: &Path) -> Result<Self, StoreError> {
         let stat = rustix::fs::fstat(file).map_err(|e| StoreError::from_io(path, "examine", e))?;
         Ok(Self::new(&stat))
     }
 
     /// Whether `now` is the same version of the same file. That another of its names went, as when that was replaced
     /// a moment ago, counts as a change of the file, but is none.
-    pub(crate) fn is_still(&self, now: &Self) -> bool {
+    pub fn is_still(&self, now: &Self) -> bool {
         let same = |now: &Self| {
             (self.dev, self.ino, self.size, self.mtime) == (now.dev, now.ino, now.size, now.mtime)
         };
@@ -51,7 +53,7 @@ impl Identity {
 
     /// The same of what is there and was looked at before. A file with several names changes whenever one of them goes, comes
     /// (as a backup) or is moved (into one), which this copy may have done a moment ago; none of these is a new version.
-    pub(crate) fn is_still_there(&self, now: &Self) -> bool {
+    pub fn is_still_there(&self, now: &Self) -> bool {
         let has_others = self.names > 1 || now.names > 1;
         self.is_still(now)
             || has_others
@@ -59,13 +61,14 @@ impl Identity {
                     == (now.dev, now.ino, now.size, now.mtime)
     }
 
-    pub(crate) fn size(&self) -> u64 {
+    /// In bytes.
+    pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Whether `now` may be the same file with something behind its end. Other names and rights do not matter: a log
     /// that is full gets another name.
-    pub(crate) fn may_have_grown_to(&self, now: &Self) -> bool {
+    pub fn may_have_grown_to(&self, now: &Self) -> bool {
         (self.dev, self.ino) == (now.dev, now.ino)
             && (now.size > self.size || (now.size, now.mtime) == (self.size, self.mtime))
     }

@@ -13,8 +13,8 @@
 //! that no record can stand anywhere but in its own place.
 
 use crate::SourceIdentity;
+use crate::calls::retry;
 use crate::descriptors::opened;
-use crate::root::retry;
 use crate::tree::{MAX_LEVEL, Node};
 use howdah_core::{ByteRange, RangeSet};
 use rustix::fd::OwnedFd;

@@ -38,6 +38,11 @@
 //! is synced every 64 MiB, so that a slow or failing disk shows while there is still something to
 //! do about it.
 //!
+//! # What other crates make of it
+//!
+//! `howdah-tree`, which moves many objects at a time, makes, names, locks and removes files by the same calls: the modules that this
+//! crate shows have what it takes of them.
+//!
 //! # Full disks
 //!
 //! What does not fit is an error, unless somebody has [patience](RoomWait): then what writes tries again now
@@ -45,52 +50,48 @@
 
 #![forbid(unsafe_code)]
 
-pub mod accounts;
 mod batch;
+pub mod calls;
 mod cursor;
-mod descriptors;
-mod device;
-mod durable;
+pub mod descriptors;
+pub mod device;
+pub mod durable;
 mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod glob;
-mod identity;
+pub mod identity;
 mod journal;
 mod kept;
-mod leftovers;
 mod limits;
 mod look;
 mod outcome;
+pub mod plain;
 mod quota;
-mod rights;
+pub mod rights;
 mod room;
 mod root;
-mod same;
+pub mod same;
 mod sink;
 mod source;
 mod space;
-mod sparse;
-mod stale;
+pub mod sparse;
+pub mod stale;
 mod target;
 pub mod threads;
 mod tree;
-mod trees;
-mod unwritable;
-mod worker;
+pub mod unwritable;
+pub mod worker;
 
 pub use batch::{Batch, Part};
 pub use durable::{Prepare, publish, publish_new};
 pub use error::StoreError;
-pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
 pub use howdah_session::SourceIdentity;
 pub use howdah_session::holes::MAX_HOLE_BYTES;
 pub use howdah_session::reserved::{is_reserved, is_room};
 pub use howdah_session::resume::{GROUP, RESUMABLE_MIN};
 #[cfg(target_os = "linux")]
 pub use kept::keep_out_of;
-pub use leftovers::{Fate, Leftover, Leftovers};
 pub use limits::Limits;
 pub use look::{Found, FoundKind};
 pub use quota::Quota;
@@ -99,19 +100,10 @@ pub use root::Root;
 pub use sink::{
     Backlog, GroupValue, Outcome, RangeFile, Sink, SinkOptions, SinkSpec, wait_for_leftovers,
 };
-pub use source::{Finished, Source, SourceSpec};
+pub use source::{Finished, Source, SourceSpec, is_generated};
 pub use space::Lack;
 pub use stale::temp_name;
 pub use target::{Held, Target};
-pub use trees::{
-    Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LINK_DESTS,
-    LargeFile, LargeOpening, LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES,
-    Next, OwnerSeen, PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Reasons,
-    ReceiverEnds, Rule, RuleList, RuleRef, SenderEnds, Spout, Tally, Tap, TreeComparison,
-    TreeDescriber, TreeListing, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender,
-    TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
-    pipe,
-};
 
 use std::path::Path;
 use std::sync::Arc;

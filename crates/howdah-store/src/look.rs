@@ -1,7 +1,8 @@
 //! Single names below a root: what they are, what is in a directory, and the small changes that are no copies.
 
+use crate::calls::retry;
 use crate::descriptors::opened;
-use crate::root::{check, retry};
+use crate::plain::check;
 use crate::{Root, SourceIdentity, StoreError, is_reserved, is_room};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};

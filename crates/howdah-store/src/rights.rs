@@ -4,9 +4,9 @@
 //! does it. One that replaces another keeps that one's owner, group, bits, ACL and `user.*` attributes. What cannot be kept makes
 //! it narrower, never wider.
 
+use crate::calls::retry;
 use crate::descriptors::opened;
 use crate::durable::umask;
-use crate::root::retry;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -14,8 +14,10 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 
-pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
-pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
+/// The attribute with the ACL of a file.
+pub const ACCESS: &[u8] = b"system.posix_acl_access";
+/// The attribute with the ACL that a directory gives to what is made in it.
+pub const DEFAULT: &[u8] = b"system.posix_acl_default";
 /// Larger ones are nobody's.
 const ACL_MAX: usize = 64 << 10;
 
@@ -24,12 +26,7 @@ const USUAL: u32 = 0o666;
 
 /// Gives a complete file its rights before it takes `name` in `dir`. `asked`: the permission bits of its source, if it
 /// has any.
-pub(crate) fn settle(
-    file: &File,
-    dir: &OwnedFd,
-    name: &OsStr,
-    asked: Option<u32>,
-) -> Result<(), Errno> {
+pub fn settle(file: &File, dir: &OwnedFd, name: &OsStr, asked: Option<u32>) -> Result<(), Errno> {
     let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
     let there = there.ok().filter(is_file);
     let mode = match &there {
@@ -79,7 +76,7 @@ fn carry(file: &File, dir: &OwnedFd, name: &OsStr, before: &Stat) -> Result<u32,
 
 /// Gives `file` the `user.*` attributes of the file that it is to replace, if there is one: `cp` and `scp` write into that
 /// one, and so keep them.
-pub(crate) fn carry_attributes(file: &File, dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+pub fn carry_attributes(file: &File, dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
     let Some(there) = there.ok().filter(is_file) else {
         return Ok(());
@@ -108,7 +105,7 @@ pub(crate) fn carry_attributes(file: &File, dir: &OwnedFd, name: &OsStr) -> Resu
 }
 
 /// What `file` inherited from its directory goes.
-pub(crate) fn drop_acl(file: impl AsFd) -> Result<(), Errno> {
+pub fn drop_acl(file: impl AsFd) -> Result<(), Errno> {
     match rustix::fs::fremovexattr(file, ACCESS) {
         Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
         result => result,
@@ -168,7 +165,7 @@ fn attribute(fd: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
     clippy::cast_lossless,
     reason = "the type of a mode differs between systems"
 )]
-pub(crate) fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
+pub fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
     let asked = asked & 0o777;
     let default = attribute(dir, DEFAULT).ok();
     if let Some(bits) = default.as_deref().and_then(Bits::of) {
@@ -180,17 +177,17 @@ pub(crate) fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
 
 /// The mode of a file that has this ACL, where that cannot be kept: the bits of the group are those of the mask, and
 /// the group may have less.
-pub(crate) fn without_acl(mode: u32, acl: &[u8]) -> u32 {
+pub fn without_acl(mode: u32, acl: &[u8]) -> u32 {
     mode & (!0o070 | group_bits(acl) << 3)
 }
 
 /// The same mode for a group that is another one: it has no more than others.
-pub(crate) fn without_group(mode: u32) -> u32 {
+pub fn without_group(mode: u32) -> u32 {
     mode & (!0o070 | (mode & 0o007) << 3)
 }
 
 /// The same of an ACL.
-pub(crate) fn for_another_group(acl: &[u8]) -> Option<Vec<u8>> {
+pub fn for_another_group(acl: &[u8]) -> Option<Vec<u8>> {
     let mut entries = entries(acl)?;
     let others = entries.iter().find(|entry| entry.tag == Tag::Other)?.perm;
     for entry in &mut entries {
@@ -202,7 +199,7 @@ pub(crate) fn for_another_group(acl: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What chmod(2) makes of an ACL: bits of the group are those of its mask, where it has one.
-pub(crate) fn after_chmod(acl: &[u8], mode: u32) -> Option<Vec<u8>> {
+pub fn after_chmod(acl: &[u8], mode: u32) -> Option<Vec<u8>> {
     let mut entries = entries(acl)?;
     let has_mask = entries.iter().any(|entry| entry.tag == Tag::Mask);
     for entry in &mut entries {
@@ -250,22 +247,30 @@ impl Bits {
 
 /// Whom an entry of an ACL is about (`linux/posix_acl.h`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Tag {
+pub enum Tag {
+    /// The owner.
     UserObj,
+    /// Another user.
     User,
+    /// The group of the file.
     GroupObj,
+    /// Another group.
     Group,
+    /// The most that other users, and any group, get.
     Mask,
+    /// Everybody else.
     Other,
 }
 
 /// An entry of an ACL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct AclEntry {
-    pub(crate) tag: Tag,
-    pub(crate) perm: u16,
+pub struct AclEntry {
+    /// Whom it is about.
+    pub tag: Tag,
+    /// Read, write, execute, as in a mode.
+    pub perm: u16,
     /// Of a user or group.
-    pub(crate) id: u32,
+    pub id: u32,
 }
 
 const VERSION: [u8; 4] = 2u32.to_le_bytes();
@@ -279,7 +284,7 @@ const TAGS: [(u16, Tag); 6] = [
 ];
 
 /// The entries of an ACL as Linux writes it into an attribute (`linux/posix_acl_xattr.h`); `None` if it is none.
-pub(crate) fn entries(acl: &[u8]) -> Option<Vec<AclEntry>> {
+pub fn entries(acl: &[u8]) -> Option<Vec<AclEntry>> {
     let rest = acl.strip_prefix(&VERSION)?;
     let (chunks, []) = rest.as_chunks::<8>() else {
         return None;
@@ -299,7 +304,7 @@ pub(crate) fn entries(acl: &[u8]) -> Option<Vec<AclEntry>> {
 }
 
 /// The same back to bytes. Linux wants the entries sorted.
-pub(crate) fn acl_of_entries(entries: &mut [AclEntry]) -> Vec<u8> {
+pub fn acl_of_entries(entries: &mut [AclEntry]) -> Vec<u8> {
     let number = |tag| {
         TAGS.into_iter()
             .find(|(_, t)| *t == tag)

@@ -79,7 +79,7 @@ impl RoomWait {
     }
 
     /// Nobody wants the copy any more: all waits end.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         if let Some(shared) = &self.0 {
             shared.stopped.store(true, Ordering::SeqCst);
         }
@@ -87,7 +87,7 @@ impl RoomWait {
 
     /// Tries until it succeeds, fails for another reason than lack of space, or patience ends. `figures` adds
     /// to an error what is known of the disk and of what is still to come: as long as that does not fit, there is no room.
-    pub(crate) fn until_room<T>(
+    pub fn until_room<T>(
         &self,
         is_aborted: impl Fn() -> bool,
         figures: impl Fn(StoreError) -> StoreError,

@@ -3,6 +3,7 @@
 mod found;
 
 use crate::descriptors::opened;
+use crate::plain::check;
 use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -12,11 +13,6 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Longest path that is accepted, in bytes (`PATH_MAX` without the closing NUL).
-const MAX_PATH: usize = 4095;
-/// Longest component that is accepted, in bytes (`NAME_MAX`).
-const MAX_NAME: usize = 255;
 
 /// Flags of every file that we read: a fifo must not block, a terminal must not adopt us.
 const READ_FLAGS: OFlags = OFlags::RDONLY
@@ -59,7 +55,7 @@ impl Root {
     }
 
     /// The same of a directory that is open already; `path` is for messages.
-    pub(crate) fn of_dir(dir: OwnedFd, path: &Path) -> Self {
+    pub fn of_dir(dir: OwnedFd, path: &Path) -> Self {
         Self {
             dir,
             path: path.to_path_buf(),
@@ -77,21 +73,18 @@ impl Root {
     }
 
     /// Whether it has no name any more.
-    pub(crate) fn is_removed(&self) -> bool {
+    pub fn is_removed(&self) -> bool {
         rustix::fs::fstat(&self.dir).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     /// Whether links may lead out of it.
-    pub(crate) fn is_of_user(&self) -> bool {
+    pub fn is_of_user(&self) -> bool {
         self.of_user
     }
 
     /// Where a path leads whose last name is a link: a root, and a path below it without any link. It stays below this one
     /// if that is not [of the user](Self::of_user).
-    pub(crate) fn follow(
-        self: &Arc<Self>,
-        path: &Path,
-    ) -> Result<(Arc<Self>, PathBuf), StoreError> {
+    pub fn follow(self: &Arc<Self>, path: &Path) -> Result<(Arc<Self>, PathBuf), StoreError> {
         if !self.of_user {
             let real = self.resolve_below(path)?;
             return Ok((Arc::clone(self), real));
@@ -105,7 +98,7 @@ impl Root {
     }
 
     /// The directory that all others lie in, for somebody who may go everywhere.
-    pub(crate) fn everything() -> Result<Arc<Self>, StoreError> {
+    pub fn everything() -> Result<Arc<Self>, StoreError> {
         static EVERYTHING: Mutex<Option<Arc<Root>>> = Mutex::new(None);
         let mut known = EVERYTHING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(root) = &*known {
@@ -175,7 +168,7 @@ impl Root {
     }
 
     /// Opens a directory below the root, or the root itself if `path` is empty. No link is followed.
-    pub(crate) fn open_dir(&self, path: &Path) -> Result<OwnedFd, StoreError> {
+    pub fn open_dir(&self, path: &Path) -> Result<OwnedFd, StoreError> {
         let failed = |e| resolve_error(path, "open the directory", e);
         if path.as_os_str().is_empty() {
             let opened = opened(|| rustix::fs::openat(&self.dir, ".", DIR_FLAGS, Mode::empty()));
@@ -188,7 +181,7 @@ impl Root {
     }
 
     /// Opens a regular file below the root for reading. No link is followed.
-    pub(crate) fn open_plain(&self, path: &Path) -> Result<File, StoreError> {
+    pub fn open_plain(&self, path: &Path) -> Result<File, StoreError> {
         found::open_regular(path, |flags| {
             self.open_unlinked(path, flags).map_err(|e| match e {
                 Ok(error) => error,
@@ -213,10 +206,7 @@ impl Root {
     }
 
     /// Opens the directory that `path` lies in, and gives the last name. No link is followed.
-    pub(crate) fn open_parent<'p>(
-        &self,
-        path: &'p Path,
-    ) -> Result<(OwnedFd, &'p OsStr), StoreError> {
+    pub fn open_parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), StoreError> {
         let mut names = check(path)?;
         let name = names.pop().unwrap_or_default();
         let parent = path.parent().unwrap_or_else(|| Path::new(""));
@@ -241,7 +231,7 @@ impl Root {
     }
 
     /// Where a path to read leads: links in it are followed as far as they stay below, but a last one that points to nothing.
-    pub(crate) fn resolve(&self, path: &Path) -> Result<PathBuf, StoreError> {
+    pub fn resolve(&self, path: &Path) -> Result<PathBuf, StoreError> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return self.resolve_last(path);
         };
@@ -376,55 +366,6 @@ pub(crate) fn open_local_parent(path: &Path) -> Result<(OwnedFd, &OsStr), StoreE
     Ok((fd, name))
 }
 
-/// What a file is, if it is not a regular one.
-pub(crate) fn irregular(kind: FileType) -> Option<&'static str> {
-    match kind {
-        FileType::RegularFile => None,
-        FileType::Directory => Some("a directory"),
-        FileType::Symlink => Some("a symbolic link"),
-        FileType::Fifo => Some("a fifo"),
-        FileType::Socket => Some("a socket"),
-        FileType::CharacterDevice => Some("a character device"),
-        FileType::BlockDevice => Some("a block device"),
-        FileType::Unknown => Some("of an unknown kind"),
-    }
-}
-
-/// Refuses everything that is not a plain list of names.
-pub(crate) fn check(path: &Path) -> Result<Vec<&OsStr>, StoreError> {
-    let bytes = path.as_os_str().as_bytes();
-    let refuse = |reason| {
-        let shown = &bytes[..bytes.len().min(100)];
-        Err(StoreError::PathEscapes {
-            path: PathBuf::from(OsStr::from_bytes(shown)),
-            reason,
-        })
-    };
-    if bytes.is_empty() {
-        return refuse("it is empty");
-    }
-    if bytes.len() > MAX_PATH {
-        return refuse("it is longer than 4095 bytes");
-    }
-    if bytes.contains(&0) {
-        return refuse("it contains a NUL byte");
-    }
-    if bytes[0] == b'/' {
-        return refuse("it is absolute");
-    }
-    let mut names = Vec::new();
-    for name in bytes.split(|&b| b == b'/') {
-        match name {
-            b"" => return refuse("it contains an empty name"),
-            b"." => return refuse("it contains '.'"),
-            b".." => return refuse("it contains '..'"),
-            name if name.len() > MAX_NAME => return refuse("a name is longer than 255 bytes"),
-            name => names.push(OsStr::from_bytes(name)),
-        }
-    }
-    Ok(names)
-}
-
 fn resolve_error(path: &Path, operation: &'static str, error: Errno) -> StoreError {
     let reason = match error {
         Errno::XDEV => "it leads out of the root",
@@ -443,17 +384,6 @@ fn resolve_error(path: &Path, operation: &'static str, error: Errno) -> StoreErr
     StoreError::PathEscapes {
         path: path.to_path_buf(),
         reason,
-    }
-}
-
-/// Repeats a call that a signal interrupted.
-pub(crate) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    howdah_core::may_wait();
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
     }
 }
 

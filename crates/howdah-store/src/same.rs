@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 const BLOCK: usize = 1 << 20;
 
 /// The regular file `name` in `dir`, if it has the same `size` bytes as `ours`. What cannot be read is another one.
-pub(crate) fn same_file(dir: &OwnedFd, name: &OsStr, ours: &File, size: u64) -> Option<File> {
+pub fn same_file(dir: &OwnedFd, name: &OsStr, ours: &File, size: u64) -> Option<File> {
     let theirs = open(dir, name, size)?;
     let (mut one, mut other) = (vec![0; BLOCK], vec![0; BLOCK]);
     let mut at = 0;
@@ -32,7 +32,7 @@ pub(crate) fn same_file(dir: &OwnedFd, name: &OsStr, ours: &File, size: u64) -> 
 }
 
 /// The regular file `name` in `dir`, if it holds just these bytes.
-pub(crate) fn same_bytes(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Option<File> {
+pub fn same_bytes(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Option<File> {
     let theirs = open(dir, name, bytes.len() as u64)?;
     let mut other = vec![0; bytes.len().min(BLOCK)];
     let mut at = 0;

@@ -66,7 +66,7 @@ impl StoreError {
 
     /// Adds to an error about space what the file system of `place` says, and how much was still to come.
     #[must_use]
-    pub(crate) fn with_space(self, place: impl AsFd, needed: Option<u64>) -> Self {
+    pub fn with_space(self, place: impl AsFd, needed: Option<u64>) -> Self {
         let Self::NoSpace { path, lack } = self else {
             return self;
         };

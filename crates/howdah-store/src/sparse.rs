@@ -49,7 +49,7 @@ pub(crate) fn holes_of(file: &File) -> Option<RangeSet> {
 }
 
 /// Copies all that a file holds to an empty one, holes as holes, as long as it `goes_on`.
-pub(crate) fn copy(from: &File, to: &File, goes_on: impl Fn() -> bool) -> io::Result<()> {
+pub fn copy(from: &File, to: &File, goes_on: impl Fn() -> bool) -> io::Result<()> {
     const BLOCK: usize = 256 << 10;
     let size = from.metadata()?.len();
     let mut buffer = vec![0; BLOCK];
@@ -110,7 +110,7 @@ pub(crate) fn clear(file: &File, range: ByteRange) -> io::Result<()> {
         use rustix::fs::FallocateFlags;
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let punched =
-            crate::root::retry(|| rustix::fs::fallocate(file, punch, range.start, range.len()));
+            crate::calls::retry(|| rustix::fs::fallocate(file, punch, range.start, range.len()));
         match punched {
             Ok(()) => return Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
@@ -198,7 +198,7 @@ pub(crate) fn within<'a>(
 }
 
 /// Writes a whole small file, without its blocks of zeros, to a file that is empty.
-pub(crate) fn write_new(file: &File, bytes: &[u8]) -> io::Result<()> {
+pub fn write_new(file: &File, bytes: &[u8]) -> io::Result<()> {
     let all = (0, bytes);
     let stretches = stretches(&[all]);
     if let Some(Stretch {

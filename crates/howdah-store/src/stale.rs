@@ -11,9 +11,10 @@
 //! that of its file; a cleaner opens, locks, looks whether the name is still that of the file, and
 //! removes. Whoever gets the lock second finds out, and no file with a living writer goes.
 
+use crate::calls::retry;
 use crate::descriptors::opened;
 use crate::durable::keeping_times;
-use crate::root::{irregular, retry};
+use crate::plain::irregular;
 use howdah_session::reserved::{DIGITS, JOURNAL, PART, has_digits, is_part, is_unfinished};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -38,7 +39,7 @@ pub fn temp_name(dir: impl AsFd, name: &OsStr) -> OsString {
 }
 
 /// The same as short as can be, for a disk that takes shorter names than it says.
-pub(crate) fn short_temp_name() -> OsString {
+pub fn short_temp_name() -> OsString {
     with_digits(OsStr::new(""), 0, random())
 }
 
@@ -50,7 +51,7 @@ fn random() -> u64 {
 }
 
 /// The name of the part file that the next copy to the same target looks for.
-pub(crate) fn resume_name(dir: impl AsFd, name: &OsStr) -> OsString {
+pub fn resume_name(dir: impl AsFd, name: &OsStr) -> OsString {
     let hash = blake3::hash(name.as_bytes());
     let mut digits = [0; 8];
     digits.copy_from_slice(&hash.as_bytes()[..8]);
@@ -75,13 +76,13 @@ fn room_for(dir: impl AsFd, name: &OsStr) -> usize {
 }
 
 /// The same for any name on a disk with names of so many bytes.
-pub(crate) fn room(name_max: usize) -> usize {
+pub fn room(name_max: usize) -> usize {
     name_max.saturating_sub(OVERHEAD)
 }
 
 /// The longest name that the disk of that directory takes, in bytes. Those that encrypt names have less than others:
 /// 143 with eCryptfs. encfs says 189 and takes 175, so what is less than usual is tried.
-pub(crate) fn name_max(dir: impl AsFd) -> usize {
+pub fn name_max(dir: impl AsFd) -> usize {
     let told = rustix::fs::fstatvfs(&dir).map_or(0, |fs| fs.f_namemax);
     let told = match usize::try_from(told) {
         Ok(max) if (1..MAX_NAME).contains(&max) => max,
@@ -108,7 +109,7 @@ pub(crate) fn name_max(dir: impl AsFd) -> usize {
 }
 
 /// The name of a part file's journal.
-pub(crate) fn journal_name(part: &OsStr) -> Option<OsString> {
+pub fn journal_name(part: &OsStr) -> Option<OsString> {
     let stem = part.as_bytes().strip_suffix(PART.as_bytes())?;
     Some(OsString::from_vec([stem, JOURNAL.as_bytes()].concat()))
 }
@@ -119,7 +120,7 @@ fn prefix(name: &OsStr, room: usize) -> Vec<u8> {
 }
 
 /// What of a target's name stands in the names of its unfinished files: all of it, or its beginning.
-pub(crate) fn kept_of(name: &[u8], room: usize) -> &[u8] {
+pub fn kept_of(name: &[u8], room: usize) -> &[u8] {
     let mut cut = name.len().min(room);
     while cut < name.len() && cut > 0 && name[cut] & 0xc0 == 0x80 {
         cut -= 1; // not inside of a UTF-8 character
@@ -128,7 +129,7 @@ pub(crate) fn kept_of(name: &[u8], room: usize) -> &[u8] {
 }
 
 /// The same, taken from the name of an unfinished file or of its journal; `None`: it is of neither.
-pub(crate) fn target_in(candidate: &[u8]) -> Option<&[u8]> {
+pub fn target_in(candidate: &[u8]) -> Option<&[u8]> {
     if !is_unfinished(candidate) {
         return None;
     }
@@ -143,7 +144,7 @@ pub(crate) fn target_in(candidate: &[u8]) -> Option<&[u8]> {
 
 /// Whether somebody writes an unfinished file.
 #[derive(Debug)]
-pub(crate) enum InUse {
+pub enum InUse {
     /// Nobody, and nobody will as long as this lives.
     No(Option<File>),
     /// Somebody, or it cannot be known.
@@ -151,7 +152,7 @@ pub(crate) enum InUse {
 }
 
 /// Whether somebody writes the unfinished file of that name, or the one that a journal of that name is about.
-pub(crate) fn in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
+pub fn in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
     const FLAGS: OFlags = OFlags::RDONLY
         .union(OFlags::NONBLOCK)
         .union(OFlags::NOFOLLOW)
@@ -186,7 +187,8 @@ fn is_temp_name(candidate: &[u8], prefix: &[u8]) -> bool {
 
 /// What a lock came to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Lock {
+pub enum Lock {
+    /// We have it.
     Ours,
     /// Somebody else's.
     Taken,
@@ -195,7 +197,7 @@ pub(crate) enum Lock {
 }
 
 /// Locks a file until its last descriptor is closed; never waits.
-pub(crate) fn lock(file: impl AsFd) -> Lock {
+pub fn lock(file: impl AsFd) -> Lock {
     match retry(|| rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)) {
         Ok(()) => Lock::Ours,
         Err(Errno::WOULDBLOCK) => Lock::Taken,
@@ -249,7 +251,7 @@ pub(crate) fn remove_part(dir: &OwnedFd, part: &OsStr) {
 }
 
 /// Removes a journal whose part file is gone: its process was killed between the one and the other.
-pub(crate) fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
+pub fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
     let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
     if let Some(journal) = journal_name(part)
         && matches!(stat(part), Err(Errno::NOENT))
@@ -263,7 +265,7 @@ pub(crate) fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
 }
 
 /// Whether it is a regular file with one name.
-pub(crate) fn is_plain(stat: &Stat) -> bool {
+pub fn is_plain(stat: &Stat) -> bool {
     irregular(FileType::from_raw_mode(stat.st_mode)).is_none() && stat.st_nlink == 1
 }
 
@@ -301,7 +303,7 @@ const FUSE: u32 = 0x6573_5546;
 
 /// Removes the temporary files of all targets in `dir` that nobody writes to any more, that no copy can go
 /// on with (they have no journal), and that hold at most `max_bytes`.
-pub(crate) fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
+pub fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
     let Ok(entries) = Dir::read_from(dir) else {
         return 0;
     };

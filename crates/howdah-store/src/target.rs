@@ -1,10 +1,11 @@
 //! A target, and what an interrupted copy has left of it.
 
 use crate::SourceIdentity;
+use crate::calls::retry;
 use crate::descriptors::opened;
 use crate::durable::{Links, PartFile, Place, Prepare};
 use crate::journal::{Contents, Journal};
-use crate::root::{self, retry};
+use crate::root;
 use crate::stale::{self, Lock};
 use crate::tree::Node;
 use crate::{Root, StoreError};

@@ -11,7 +11,7 @@ const NO_NEW: &str = "its file system takes no new files";
 
 /// An error if what lies in `dir` is not on a disk but made by the kernel, as in /proc: some of these file systems say that there
 /// is no such file when none can be made, others make something else.
-pub(crate) fn check(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
+pub fn check(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
     if is_view(dir) {
         let why = "the kernel makes what lies there (as in /proc and /sys), and it takes no files";
         return Err(not_writable(path, why));
@@ -20,7 +20,7 @@ pub(crate) fn check(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Whether names may be given in `dir`, as far as can be known without giving one. Its owner may let himself.
-pub(crate) fn takes_names(dir: impl AsFd) -> Result<(), Errno> {
+pub fn takes_names(dir: impl AsFd) -> Result<(), Errno> {
     use rustix::fs::{Access, AtFlags, accessat, fstat};
     let is_ours =
         || fstat(&dir).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
@@ -37,7 +37,7 @@ pub(crate) fn takes_names(dir: impl AsFd) -> Result<(), Errno> {
 }
 
 /// The error of making, or naming, something called `path` in `dir`: what of it is the destination's fault is said as that.
-pub(crate) fn from_making(
+pub fn from_making(
     dir: impl AsFd,
     path: &Path,
     operation: &'static str,
@@ -56,7 +56,7 @@ pub(crate) fn from_making(
 }
 
 /// The error of changing, replacing or removing something called `path` in `dir`.
-pub(crate) fn from_changing(
+pub fn from_changing(
     dir: impl AsFd,
     path: &Path,
     operation: &'static str,
@@ -72,7 +72,7 @@ pub(crate) fn from_changing(
 }
 
 /// What keeps somebody who may write in `dir` from changing `name` there.
-pub(crate) fn protection(dir: impl AsFd, name: &OsStr) -> Option<Cow<'static, str>> {
+pub fn protection(dir: impl AsFd, name: &OsStr) -> Option<Cow<'static, str>> {
     attribute(&dir, name)
         .map(Cow::Borrowed)
         .or_else(|| sticky(dir, name).map(Cow::Owned))
@@ -127,7 +127,7 @@ fn attribute(dir: impl AsFd, name: &OsStr) -> Option<&'static str> {
 /// Whether no name that is given in `dir` can be changed or taken away again (`chattr +a`): what is made there under a temporary
 /// name would stay for ever.
 #[cfg(target_os = "linux")]
-pub(crate) fn keeps_names(dir: impl AsFd) -> bool {
+pub fn keeps_names(dir: impl AsFd) -> bool {
     use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
     let found = statx(dir, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
     found.is_ok_and(|found| {
@@ -137,12 +137,12 @@ pub(crate) fn keeps_names(dir: impl AsFd) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn keeps_names(_: impl AsFd) -> bool {
+pub fn keeps_names(_: impl AsFd) -> bool {
     false
 }
 
 /// An error if files that are to be renamed cannot be made in `dir`.
-pub(crate) fn check_names(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
+pub fn check_names(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
     if keeps_names(&dir) {
         return Err(from_changing(dir, path, "rename to", Errno::PERM));
     }
@@ -154,7 +154,8 @@ fn attribute(_: impl AsFd, _: &OsStr) -> Option<&'static str> {
     None
 }
 
-pub(crate) fn not_writable(path: &Path, why: impl Into<Cow<'static, str>>) -> StoreError {
+/// That nothing can be made there.
+pub fn not_writable(path: &Path, why: impl Into<Cow<'static, str>>) -> StoreError {
     StoreError::NotWritable {
         path: path.to_path_buf(),
         why: why.into(),
@@ -163,7 +164,7 @@ pub(crate) fn not_writable(path: &Path, why: impl Into<Cow<'static, str>>) -> St
 
 /// Whether what lies there is made by the kernel when it is read.
 #[cfg(target_os = "linux")]
-pub(crate) fn is_view(dir: impl AsFd) -> bool {
+pub fn is_view(dir: impl AsFd) -> bool {
     // linux/magic.h
     const VIEWS: [u32; 13] = [
         0x0000_9fa0, // proc
@@ -184,7 +185,7 @@ pub(crate) fn is_view(dir: impl AsFd) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn is_view(_: impl AsFd) -> bool {
+pub fn is_view(_: impl AsFd) -> bool {
     false
 }
 

@@ -16,7 +16,7 @@ const LEAST: i32 = 19;
 /// Where processors are few, a thread that hashes or writes would keep the engine from its socket
 /// for milliseconds, the socket would overflow, and the sender would take that for a full path. The
 /// other way round nothing is lost: a sink that falls behind says so and the sender waits.
-pub(crate) fn spawn<T: Send + 'static>(
+pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {

@@ -7,10 +7,9 @@ use crate::session::from_store;
 use crate::session::selection::digest;
 use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};
 use howdah_core::Rate;
-use howdah_store::{
-    GlobPlace, Matched, Metadata, Quota, Root, RuleList, StoreError, TreeOptions, is_begun,
-    is_directory, is_reserved, is_room,
-};
+use howdah_session::{Metadata, RuleList, TreeOptions};
+use howdah_store::{Quota, Root, StoreError, is_reserved, is_room};
+use howdah_tree::{GlobPlace, Matched, is_begun, is_directory};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -383,11 +382,11 @@ impl Rights {
         match &self.reach {
             Reach::Below(root) => {
                 let root = opened(root)?;
-                howdah_store::expand(&GlobPlace::Below(&root), pattern, is_stopped).map_err(stored)
+                howdah_tree::expand(&GlobPlace::Below(&root), pattern, is_stopped).map_err(stored)
             }
             Reach::User { home } => {
                 let named = expand(home, pattern)?;
-                let found = howdah_store::expand(&GlobPlace::User, &named, is_stopped);
+                let found = howdah_tree::expand(&GlobPlace::User, &named, is_stopped);
                 let mut found = found.map_err(stored)?;
                 let tilde = pattern.as_os_str().as_bytes().starts_with(b"~");
                 for matched in &mut found {

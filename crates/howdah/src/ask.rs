@@ -6,7 +6,8 @@ use crate::copy::{Remote, run};
 use crate::session::from_store;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, KnownHosts, Location, PathBytes, Progress};
 use howdah_session::questions::{Finding, Question, Sum};
-use howdah_store::{Fate, Leftovers, Root, could_mean, has_wildcards};
+use howdah_store::Root;
+use howdah_tree::{Fate, Leftovers, could_mean, has_wildcards};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -80,7 +80,7 @@ pub struct CopyConfig {
     /// is an error at once. Not of pipes and of `zero:` and `null:`.
     pub reconnect: Span,
     /// The source may grow while it is read: what stood there when reading began is copied, and that is said. A tree has
-    /// its own [option](howdah_store::TreeOptions::growing).
+    /// its own [option](howdah_session::TreeOptions::growing).
     pub growing: bool,
     /// What is remembered of paths, so that sending begins where the last transfer was, and where it is kept.
     pub paths: Option<PathMemory>,

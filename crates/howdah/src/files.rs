@@ -1,6 +1,7 @@
 //! Who wants to hear of each name of a tree.
 
-use howdah_store::{Change, PlacedFile};
+use howdah_session::Change;
+use howdah_tree::PlacedFile;
 use std::sync::Arc;
 
 /// Hears of things as they are known: many at a time, on the thread that moves the data. Nobody listens to the

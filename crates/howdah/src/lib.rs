@@ -101,12 +101,15 @@ pub use howdah_session::PathBytes;
 pub use howdah_session::files::{
     AttestedFile, DirEntry, FileInfo, FileKind, FileVersion, FilesRequest,
 };
+pub use howdah_session::{
+    Act, Change, LINK_DESTS, Memory, ModeChanges, PathList, PathListBuilder, Rule, RuleList,
+    RuleRef, TreeOptions, TreeReport,
+};
+pub use howdah_store::SourceIdentity;
 #[cfg(target_os = "linux")]
 pub use howdah_store::keep_out_of;
-pub use howdah_store::{
-    Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,
-    ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, RuleList, RuleRef,
-    SourceIdentity, Tally, TreeOptions, TreeReport, What,
+pub use howdah_tree::{
+    Difference, EntryKind, Fate, Leftovers, Listed, Listing, OwnerSeen, PlacedFile, Tally, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use list::list;

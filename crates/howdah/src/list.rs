@@ -5,7 +5,9 @@ use crate::sandbox::Sandbox;
 use crate::session::from_store;
 use crate::verify::{Plan, TICK, begin};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress};
-use howdah_store::{Listing, StoreError, TreeListing, TreeOptions, TreeReport};
+use howdah_session::{TreeOptions, TreeReport};
+use howdah_store::StoreError;
+use howdah_tree::{Listing, TreeListing};
 use std::time::{Duration, Instant};
 
 /// How long the session that a failure came from may take to say why.

@@ -2,7 +2,7 @@
 
 use crate::{Error, ErrorKind};
 use howdah_core::{Rate, Span};
-use howdah_store::TreeReport;
+use howdah_session::TreeReport;
 use serde::{Deserialize, Serialize};
 
 /// A look at a running copy.

@@ -1,7 +1,7 @@
 //! Compares two places without changing either.
 //!
 //! Each side describes itself and hashes its own files: this process for a local one, a session for one on
-//! another machine. The comparison itself is here, between the two (`howdah_store::TreeComparison`).
+//! another machine. The comparison itself is here, between the two (`howdah_tree::TreeComparison`).
 
 use crate::client::Task;
 use crate::copy::{Remote, leaving, run};
@@ -12,9 +12,11 @@ use crate::ssh::Within;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress};
 use howdah_core::{Rate, Span};
 use howdah_session::selection;
-use howdah_store::{
-    ComparisonState, Difference, NOTES, Next, ReceiverEnds, SenderEnds, StoreError, Tally,
-    TreeComparison, TreeDescriber, TreeOptions, TreeReport, TreeSubject, comparison_ends,
+use howdah_session::{TreeOptions, TreeReport};
+use howdah_store::StoreError;
+use howdah_tree::{
+    ComparisonState, Difference, NOTES, Next, ReceiverEnds, SenderEnds, Tally, TreeComparison,
+    TreeDescriber, TreeSubject, comparison_ends,
 };
 use serde::Serialize;
 use std::collections::VecDeque;

@@ -1,9 +1,10 @@
 //! What a name stands for is looked at before it is opened: devices and fifos notice that somebody opens them, and a tape
 //! rewinds (H13).
 
-use super::{READ_FLAGS, irregular};
+use super::READ_FLAGS;
 use crate::StoreError;
 use crate::descriptors::opened;
+use crate::plain::irregular;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;

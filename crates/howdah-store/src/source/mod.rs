@@ -84,7 +84,7 @@ fn file_or_generated(
 }
 
 /// Whether reading gives more or less than the size that is told. Leaves the position at the start.
-pub(crate) fn is_generated(file: &File) -> io::Result<bool> {
+pub fn is_generated(file: &File) -> io::Result<bool> {
     /// Larger ones that take no space are sparse.
     const PAGE: u64 = 64 << 10;
     let meta = file.metadata()?;
@@ -184,7 +184,7 @@ impl Source {
     }
 
     /// The version of the file that is read.
-    pub(crate) fn version(&self) -> Option<Identity> {
+    pub fn version(&self) -> Option<Identity> {
         match &self.0 {
             Inner::File(file) => Some(file.version()),
             Inner::Zero(_) | Inner::Pipe(_) | Inner::Generated(..) => None,

@@ -1,7 +1,7 @@
 //! Who may do what, by made-up keys and requests.
 
 use super::*;
-use howdah_store::RuleRef;
+use howdah_session::RuleRef;
 use std::os::unix::fs::symlink;
 
 #[test]

@@ -9,12 +9,12 @@ use crate::session::sending::Sending;
 use crate::{Error, ErrorKind, Location, PathBytes};
 use howdah_core::Time;
 use howdah_proto::Connection;
+use howdah_session::TreeOptions;
 use howdah_session::client::Coming;
 use howdah_session::message::Message;
 use howdah_session::resume::WireHeld;
 use howdah_store::{
     Limits, RoomWait, Sink, SinkOptions, SinkSpec, Source, SourceSpec, StoreError, Target,
-    TreeOptions,
 };
 use std::os::fd::AsFd;
 use std::path::PathBuf;

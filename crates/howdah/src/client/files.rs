@@ -8,7 +8,7 @@ use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
 use howdah_session::message::SideReport;
-use howdah_store::pipe;
+use howdah_tree::pipe;
 
 impl Client<'_> {
     /// The server says where its answers come.

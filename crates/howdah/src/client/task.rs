@@ -4,12 +4,12 @@ use crate::ask::Answers;
 use crate::range::Seen;
 use crate::remote::desk::Desk;
 use crate::{Location, PathBytes};
+use howdah_session::TreeOptions;
 use howdah_session::client::Wants;
 use howdah_session::plans::PlanPlace;
 use howdah_session::questions::Question;
-use howdah_store::{
-    ComparisonState, RangeFile, ReceiverEnds, SourceIdentity, TreeOptions, TreeSource, TreeTarget,
-};
+use howdah_store::{RangeFile, SourceIdentity};
+use howdah_tree::{ComparisonState, ReceiverEnds, TreeSource, TreeTarget};
 use std::path::PathBuf;
 use std::sync::Arc;
 

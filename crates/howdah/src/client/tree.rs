@@ -12,7 +12,8 @@ use howdah_proto::error::CloseCode;
 use howdah_session::client::Stage;
 use howdah_session::message::Message;
 use howdah_session::selection::Telling;
-use howdah_store::{TreeOptions, TreeReceiver, TreeReport, TreeSender};
+use howdah_session::{TreeOptions, TreeReport};
+use howdah_tree::{TreeReceiver, TreeSender};
 
 impl Client<'_> {
     pub(super) fn stop_tree(&mut self) {

@@ -8,7 +8,7 @@ use howdah_proto::error::CloseCode;
 use howdah_session::Wait;
 use howdah_session::message::{SideReport, shown};
 use howdah_session::questions::Finding;
-use howdah_store::MATCHES_MAX;
+use howdah_tree::MATCHES_MAX;
 
 impl Client<'_> {
     /// What of the other side (or of somebody who is asked) is missing now.

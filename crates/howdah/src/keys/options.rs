@@ -3,7 +3,7 @@
 use super::ParseKeyError;
 use super::networks::Networks;
 use howdah_core::{Rate, units};
-use howdah_store::Metadata;
+use howdah_session::Metadata;
 use jiff::civil::Date;
 use std::path::PathBuf;
 

@@ -3,7 +3,8 @@
 use super::{Entry, Receipt, Statement};
 use crate::manifest::{Sums, check_manifest};
 use crate::{Cancel, Error, ErrorKind, Progress, PublicKey, Verification};
-use howdah_store::{Difference, NOTES, What, is_reserved};
+use howdah_store::is_reserved;
+use howdah_tree::{Difference, NOTES, What};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;

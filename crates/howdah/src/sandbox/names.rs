@@ -4,7 +4,7 @@
 //! kept from nothing. A question has a byte for its kind, two for its length, and a name or a number in decimal; an answer has the same
 //! shape, and nothing in it if nobody is called so.
 
-use howdah_store::accounts::{self, Accounts};
+use howdah_tree::accounts::{self, Accounts};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

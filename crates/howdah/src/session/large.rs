@@ -10,7 +10,8 @@ use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
 use howdah_session::resume::WireRanges;
-use howdah_store::{LargeOpening, LargeTarget, Sink, StoreError, Wake, threads};
+use howdah_store::{Sink, StoreError, Wake, threads};
+use howdah_tree::{LargeOpening, LargeTarget};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 /// Messages about one of them; an honest sender has two to say.

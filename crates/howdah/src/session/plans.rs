@@ -11,10 +11,11 @@ use crate::session::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::RangeSet;
 use howdah_lease::{Lease, Plan, Planned, Record};
+use howdah_session::Metadata;
 use howdah_session::message::Message;
 use howdah_session::plans::{LeasePut, PlanAnswer, PlanRecord, PlanRequest};
 use howdah_session::resume::WireRanges;
-use howdah_store::{Metadata, RangeFile, RoomWait, Sink, SinkOptions, SourceIdentity, Wake};
+use howdah_store::{RangeFile, RoomWait, Sink, SinkOptions, SourceIdentity, Wake};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -260,7 +261,7 @@ impl Rights {
     pub(crate) fn spot(&self, path: &Path) -> Result<Spot, Error> {
         self.check_no_one_copy()?;
         let (root, at) = self.target(path)?;
-        if howdah_store::is_directory(&at) || at.as_os_str().is_empty() {
+        if howdah_tree::is_directory(&at) || at.as_os_str().is_empty() {
             let text = format!("{} names no file", path.display());
             return Err(Error::new(ErrorKind::Usage, text));
         }
@@ -286,7 +287,7 @@ impl Rights {
     ) -> Result<PathBytes, Error> {
         self.check_no_one_copy()?;
         let (root, at) = self.target(path.as_path())?;
-        let is_named_directory = howdah_store::is_directory(&at) || at.as_os_str().is_empty();
+        let is_named_directory = howdah_tree::is_directory(&at) || at.as_os_str().is_empty();
         // For a user, one that exists was opened itself.
         let bare: PathBuf = at.components().collect();
         let is_directory = bare.as_os_str().is_empty()

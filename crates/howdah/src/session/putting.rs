@@ -6,11 +6,12 @@ use super::receiving::Place;
 use crate::access::Rights;
 use crate::{Error, PathBytes};
 use howdah_core::{Span, Time};
+use howdah_session::Metadata;
 use howdah_session::message::Message;
 use howdah_session::resume::WireRanges;
 use howdah_session::server;
 use howdah_session::transfer::resumable;
-use howdah_store::{Metadata, RoomWait, Sink, SinkOptions, StoreError, Target, Wake};
+use howdah_store::{RoomWait, Sink, SinkOptions, StoreError, Target, Wake};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -185,7 +186,7 @@ fn open_target(
     let target = match below {
         None if path.as_os_str().is_empty() => Err(is_directory(root.path().to_owned())),
         // What comes through a pipe has no name that it could have in it.
-        None if howdah_store::is_directory(&path) => Err(is_directory(path.clone())),
+        None if howdah_tree::is_directory(&path) => Err(is_directory(path.clone())),
         None => open(&path),
         // The peer's name is one name, whatever it holds.
         Some(below) if path.as_os_str().is_empty() => {

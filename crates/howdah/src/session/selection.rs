@@ -2,9 +2,9 @@
 
 use crate::PathBytes;
 use howdah_proto::Connection;
+use howdah_session::TreeOptions;
 use howdah_session::message::Message;
 use howdah_session::selection::Telling;
-use howdah_store::TreeOptions;
 
 /// What waits to be confirmed; the rest is told as the path takes it.
 const UNTOLD_BYTES: usize = 1 << 20;

@@ -5,9 +5,9 @@ use super::receiving::{Place, Receiving};
 use super::sending::Sending;
 use crate::Error;
 use howdah_proto::Connection;
-use howdah_store::{
-    LargeFile, LargeTarget, Limits, Memory, Sink, SinkSpec, Source, SourceSpec, Spout, Tap, Wake,
-};
+use howdah_session::Memory;
+use howdah_store::{Limits, Sink, SinkSpec, Source, SourceSpec, Wake};
+use howdah_tree::{LargeFile, LargeTarget, Spout, Tap};
 
 /// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
 const TALK_WINDOW: u64 = 8 << 20;

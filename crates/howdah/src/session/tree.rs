@@ -14,9 +14,11 @@ use howdah_proto::Connection;
 use howdah_session::holes::Announced;
 use howdah_session::message::Message;
 use howdah_session::transfer::End;
-use howdah_store::{
-    ComparisonState, Memory, PlacedFile, ReceiverEnds, SenderEnds, SourceIdentity, StoreError, Tap,
-    TreeDescriber, TreeOptions, TreeReceiver, TreeReport, TreeSender, Wake,
+use howdah_session::{Memory, TreeOptions, TreeReport};
+use howdah_store::{SourceIdentity, StoreError, Wake};
+use howdah_tree::{
+    ComparisonState, PlacedFile, ReceiverEnds, SenderEnds, Tap, TreeDescriber, TreeReceiver,
+    TreeSender,
 };
 use std::thread::JoinHandle;
 

@@ -19,7 +19,7 @@ use crate::{
 };
 use howdah_core::{Rate, Span};
 use howdah_net::Clock;
-use howdah_store::{Change, RuleList, TreeOptions};
+use howdah_session::{Change, RuleList, TreeOptions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;

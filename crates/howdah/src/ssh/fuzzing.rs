@@ -7,8 +7,8 @@ use super::handover::{
     write_answer, write_ask, write_told,
 };
 use super::within::Within;
+use howdah_session::TreeOptions;
 use howdah_session::pace::Pace;
-use howdah_store::TreeOptions;
 
 /// The first byte says who reads. What is understood is written so that it means the same.
 pub fn handover(bytes: &[u8]) {

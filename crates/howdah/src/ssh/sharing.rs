@@ -6,7 +6,7 @@
 use super::{SshConfig, command, surroundings};
 use crate::SshTarget;
 use howdah_core::Span;
-use howdah_store::origin_of;
+use howdah_tree::origin_of;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -6,8 +6,9 @@ use crate::access::expand;
 use crate::client::Task;
 use crate::sandbox::{self, Sandbox};
 use crate::{Location, PathBytes};
+use howdah_session::TreeOptions;
 use howdah_session::questions::Question;
-use howdah_store::{TreeOptions, TreeSource, is_begun};
+use howdah_tree::{TreeSource, is_begun};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 

@@ -17,7 +17,7 @@ mod waker {
 
 #[path = "."]
 mod trees {
-    #[path = "../../../../howdah-store/src/trees/queue.rs"]
+    #[path = "../../../../howdah-tree/src/queue.rs"]
     #[expect(dead_code, reason = "not all of it is tried")]
     pub(crate) mod queue;
 

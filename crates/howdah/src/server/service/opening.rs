@@ -17,11 +17,12 @@ use crate::{Error, Location, PathBytes};
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_session::Metadata;
 use howdah_session::message::Message;
 use howdah_session::plans::LeasePut;
 use howdah_session::server::{self, Does};
 use howdah_session::transfer;
-use howdah_store::{Metadata, RoomWait, Source, SourceSpec, Wake};
+use howdah_store::{RoomWait, Source, SourceSpec, Wake};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -13,12 +13,14 @@ use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_session::TreeOptions;
 use howdah_session::message::Message;
 use howdah_session::plans::PlanPlace;
 use howdah_session::server::Does;
-use howdah_store::{
-    ReceiverEnds, RoomWait, SenderEnds, StoreError, TreeDescriber, TreeOptions, TreeReceiver,
-    TreeSender, TreeSource, TreeSubject, TreeTarget, Wake, is_directory, threads,
+use howdah_store::{RoomWait, StoreError, Wake, threads};
+use howdah_tree::{
+    ReceiverEnds, SenderEnds, TreeDescriber, TreeReceiver, TreeSender, TreeSource, TreeSubject,
+    TreeTarget, is_directory,
 };
 
 /// What a copy of a tree is about, opened.

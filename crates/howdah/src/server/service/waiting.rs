@@ -12,10 +12,10 @@ use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
+use howdah_session::Memory;
 use howdah_session::message::Message;
 use howdah_session::questions::Question;
 use howdah_session::server::Does;
-use howdah_store::Memory;
 
 /// It is tried again within that time, which the client is told.
 const AGAIN_S: u16 = 2;

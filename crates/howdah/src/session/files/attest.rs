@@ -157,7 +157,7 @@ mod tests {
     use crate::access::Rights;
     use crate::receipt::{Direction, End};
     use crate::session::places::{Bounds, Places};
-    use howdah_store::pipe;
+    use howdah_tree::pipe;
     use std::fs;
     use std::path::Path;
     use std::sync::Arc;

@@ -8,8 +8,9 @@ pub(crate) mod serving;
 mod worker;
 
 use crate::{Error, ErrorKind};
+use howdah_session::Metadata;
 use howdah_session::files::{FileInfo, FileKind, info};
-use howdah_store::{Found, FoundKind, Metadata};
+use howdah_store::{Found, FoundKind};
 
 pub(crate) fn protocol(text: &str) -> Error {
     Error::new(ErrorKind::Protocol, text)

@@ -9,7 +9,8 @@ use crate::session::{dialogue, from_store};
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_session::files::{DirEntry, FilesRequest, Header, Part, cost, deed, paths};
 use howdah_session::message::Message;
-use howdah_store::{Found, FoundKind, SourceIdentity, StoreError, Tap, Wake};
+use howdah_store::{Found, FoundKind, SourceIdentity, StoreError, Wake};
+use howdah_tree::Tap;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -475,7 +476,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Trouble {
 mod tests {
     use super::*;
     use crate::session::places::Bounds;
-    use howdah_store::pipe;
+    use howdah_tree::pipe;
     use std::sync::Arc;
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::time::Duration;

@@ -19,7 +19,9 @@ use howdah_lease::{
     is_same_moment,
 };
 use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest, SHEET_PART};
-use howdah_store::{Metadata, TreeOptions, TreeTarget, is_reserved, is_room};
+use howdah_session::{Metadata, TreeOptions};
+use howdah_store::{is_reserved, is_room};
+use howdah_tree::TreeTarget;
 use std::io;
 use std::path::Path;
 use std::time::Duration;

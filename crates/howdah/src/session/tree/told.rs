@@ -4,7 +4,8 @@ use super::{Side, Tree};
 use crate::session::sending::Shares;
 use howdah_core::{Span, Time};
 use howdah_proto::Connection;
-use howdah_store::{Change, LargeFile, LargeTarget, PlacedFile, TreeProgress, TreeReport};
+use howdah_session::{Change, TreeReport};
+use howdah_tree::{LargeFile, LargeTarget, PlacedFile, TreeProgress};
 
 /// Names of files under way that are told, at most.
 const NAMES_MAX: usize = 8;

@@ -1,0 +1,275 @@
+//! What is replaced or deleted, kept in the directory for backups.
+
+use super::delete::open_below;
+use super::existing::open_plain_at;
+use super::meta::{self, Keeper};
+use super::queue::lock;
+use super::receive::Shared;
+use super::report::Trouble;
+use super::stamps::modified;
+use super::walk::kind;
+use howdah_session::{Metadata, TreeOptions};
+use howdah_store::calls::retry;
+use howdah_store::descriptors::opened;
+use howdah_store::durable::{rename_file, sync_dir};
+use howdah_store::identity::Identity;
+use howdah_store::{StoreError, sparse, stale, unwritable};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// Gives what has that name the next free one of `NAME.~1~`, `NAME.~2~` and so on, if it is a directory or not as told.
+fn keep_aside(dir: &OwnedFd, name: &OsStr, is_dir: bool) -> Result<(), Errno> {
+    const NUMBERS: u32 = 10_000;
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if (kind(&stat) == FileType::Directory) == is_dir => {}
+        Ok(_) | Err(Errno::NOENT) => return Ok(()),
+        Err(e) => return Err(e),
+    }
+    for number in 1..NUMBERS {
+        let suffix = format!(".~{number}~");
+        let room = stale::name_max(dir).saturating_sub(suffix.len());
+        let mut aside = OsStr::from_bytes(stale::kept_of(name.as_bytes(), room)).to_owned();
+        aside.push(suffix);
+        match rename_file(dir, name, dir, &aside, false) {
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+/// Whether a file stays where it is until something replaces it.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) enum Keep {
+    Link,
+    Move,
+}
+
+impl Shared {
+    /// Keeps a directory that goes; what was in it is kept already. So an empty one is kept, too.
+    pub(crate) fn back_up_dir(&self, path: &Path, stat: &Stat) -> Result<(), Errno> {
+        let Some(backup) = &self.options.backup_dir else {
+            return Ok(());
+        };
+        let kept = self.backup_of(backup, path)?;
+        // Later runs put more into it.
+        let mode = Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
+        let _ = rustix::fs::fchmod(&kept, mode & Mode::from_raw_mode(0o777));
+        let _ = meta::set_time(&kept, modified(stat));
+        Ok(())
+    }
+
+    /// That directory in the one for backups, made if need be.
+    fn backup_of(&self, backup: &str, above: &Path) -> Result<OwnedFd, Errno> {
+        let top = lock(&self.top).clone();
+        let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
+        let backup = howdah_session::naming::plain(Path::new(backup));
+        // What an earlier run kept below it under a name that is to be a directory makes room, and stays. The place
+        // itself is the user's.
+        let parts = backup.iter().map(|part| (part, false));
+        for (part, is_ours) in parts.chain(above.iter().map(|part| (part, true))) {
+            let make = || rustix::fs::mkdirat(&to, part, Mode::RWXU);
+            let mut made = make();
+            if made == Err(Errno::EXIST) && is_ours {
+                keep_aside(&to, part, false)?;
+                made = make();
+            }
+            match made {
+                Ok(()) | Err(Errno::EXIST) => to = open_below(&to, part)?,
+                Err(e) => return Err(e),
+            }
+        }
+        self.disks.note(&to);
+        Ok(to)
+    }
+
+    /// Puts what has that name into the backup directory, under the same path. On another disk it becomes a copy, which is
+    /// durable before anything is taken away.
+    pub(crate) fn back_up(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        keep: Keep,
+    ) -> Result<(), Errno> {
+        let Some(backup) = &self.options.backup_dir else {
+            return Ok(());
+        };
+        let above = path.parent().unwrap_or_else(|| Path::new(""));
+        let to = self.backup_of(backup, above)?;
+        keep_aside(&to, name, true)?;
+        let kept = match keep {
+            Keep::Move => rename_file(dir, name, &to, name, true),
+            Keep::Link => link_or_move(dir, name, &to),
+        };
+        if kept != Err(Errno::XDEV) {
+            return kept;
+        }
+        let before = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        self.copy_to(dir, name, &before, path, &to)?;
+        self.sync_way(backup, above)?;
+        if keep == Keep::Move {
+            let now = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if Identity::new(&now) != Identity::new(&before) {
+                return Err(Errno::BUSY);
+            }
+            retry(|| rustix::fs::unlinkat(dir, name, AtFlags::empty()))?;
+        }
+        Ok(())
+    }
+
+    /// Tries to keep what is called `path` until there is room for it, as far as patience goes. What else is wrong is only that
+    /// name's.
+    pub(crate) fn until_kept<T>(
+        &self,
+        dir: &OwnedFd,
+        path: &Path,
+        mut attempt: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<Result<T, StoreError>, StoreError> {
+        let backup = self.options.backup_dir.as_deref().unwrap_or_default();
+        let kept = lock(&self.top).join(backup).join(path);
+        // How much room it takes is not how much is to come.
+        let as_it_is = |error| error;
+        self.room.until_room(
+            || false,
+            as_it_is,
+            || match attempt() {
+                Err(e @ (Errno::NOSPC | Errno::DQUOT)) => {
+                    Err(StoreError::from_io(&kept, "back up", e))
+                }
+                result => Ok(result.map_err(|e| failure(dir, path, e))),
+            },
+        )
+    }
+
+    /// Copies a file or a link with all that it has to a directory on another disk.
+    fn copy_to(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        stat: &Stat,
+        path: &Path,
+        to: &OwnedFd,
+    ) -> Result<(), Errno> {
+        let whole = TreeOptions {
+            archive: true,
+            numeric_ids: true,
+            ..TreeOptions::default()
+        };
+        let keeper = Keeper::new(&whole, Metadata::All).map_err(|_| Errno::INVAL)?;
+        let mut meta = meta::of_stat(stat, true);
+        let temp = stale::temp_name(to, name);
+        let made = match kind(stat) {
+            FileType::RegularFile => {
+                let (xattrs, left_out) = meta::xattrs(dir, name)?;
+                if left_out == meta::LeftOut::TooMany {
+                    return Err(Errno::TOOBIG);
+                }
+                meta.xattrs = xattrs;
+                self.copy_file(dir, name, stat, (to, &temp))
+                    .and_then(|file| {
+                        let not_kept = keeper.apply(&file, &meta, false);
+                        let synced = file.sync_all();
+                        synced.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+                        Ok(not_kept)
+                    })
+            }
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
+                rustix::fs::symlinkat(&target, to, &temp)?;
+                Ok(Vec::from_iter(keeper.apply_to_link(to, &temp, &meta)))
+            }
+            // Nothing of this kind is ever copied.
+            _ => return Err(Errno::XDEV),
+        };
+        let named = made.and_then(|not_kept| {
+            rename_file(to, &temp, to, name, true)?;
+            Ok(not_kept)
+        });
+        let not_kept = named.inspect_err(|_| {
+            let _ = rustix::fs::unlinkat(to, &temp, AtFlags::empty());
+        })?;
+        for (what, e) in not_kept {
+            let what = format!("{what} of its backup not kept: {e}");
+            self.book.trouble(Trouble::NotKept, path, what);
+        }
+        Ok(())
+    }
+
+    /// Its content, to a new file that nobody else can read.
+    fn copy_file(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        stat: &Stat,
+        (to, temp): (&OwnedFd, &OsStr),
+    ) -> Result<File, Errno> {
+        let from = open_plain_at(dir, name)?;
+        let is_still =
+            || rustix::fs::fstat(&from).map(|now| Identity::new(&now) == Identity::new(stat));
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let made = File::from(opened(|| rustix::fs::openat(to, temp, flags, mode))?);
+        // Nobody tidies it up meanwhile.
+        stale::lock(&made);
+        let copied = sparse::copy(&from, &made, || !self.unsettled.is_stopped());
+        let copied = copied.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::CANCELED));
+        match copied.and_then(|()| is_still()) {
+            Ok(true) => Ok(made),
+            other => {
+                let _ = rustix::fs::unlinkat(to, temp, AtFlags::empty());
+                // Somebody writes to it.
+                Err(other.err().unwrap_or(Errno::BUSY))
+            }
+        }
+    }
+
+    /// Makes the names durable that lead to what was kept there.
+    fn sync_way(&self, backup: &str, above: &Path) -> Result<(), Errno> {
+        let top = lock(&self.top).clone();
+        let mut at = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
+        sync_dir(&at)?;
+        let backup = howdah_session::naming::plain(Path::new(backup));
+        for part in backup.iter().chain(above) {
+            at = open_below(&at, part)?;
+            sync_dir(&at)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives it a further name there, or moves it where the file system has none, or not of this.
+fn link_or_move(dir: &OwnedFd, name: &OsStr, to: &OwnedFd) -> Result<(), Errno> {
+    let temp = stale::temp_name(to, name);
+    match rustix::fs::linkat(dir, name, to, &temp, AtFlags::empty()) {
+        Ok(()) => rename_file(to, &temp, to, name, true),
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            rename_file(dir, name, to, name, true)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Why something in `dir` could not be kept.
+pub(crate) fn failure(dir: &OwnedFd, path: &Path, error: Errno) -> StoreError {
+    match error {
+        Errno::XDEV => unwritable::not_writable(
+            path,
+            "it is neither file nor link, which are all that is kept on another disk, where the directory for backups lies; move it away",
+        ),
+        Errno::TOOBIG => unwritable::not_writable(
+            path,
+            "it has more than 64 extended attributes, which are not all kept on another disk, where the directory for backups lies; move it away",
+        ),
+        Errno::BUSY => StoreError::TargetChanged {
+            path: path.to_path_buf(),
+        },
+        e => unwritable::from_changing(dir, path, "back up", e),
+    }
+}

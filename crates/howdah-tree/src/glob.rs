@@ -1,0 +1,399 @@
+//! Names with wildcards, as a shell expands them: `*`, `?` and `[a-z]` within one name, never across a slash; a name that
+//! begins with a dot only where the pattern does.
+
+use howdah_store::descriptors::opened;
+use howdah_store::plain::irregular;
+use howdah_store::{Root, StoreError};
+use rustix::fs::{AtFlags, Dir, FileType};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+/// More matches are refused: they are held in memory, and sent one by one.
+pub const MATCHES_MAX: usize = 100_000;
+/// Names that one pattern may look at.
+const LOOKS_MAX: usize = 20_000_000;
+
+/// Whether there is a wildcard in it.
+pub fn has_wildcards(path: &Path) -> bool {
+    path.as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| b"*?[".contains(byte))
+}
+
+/// Where names are looked up.
+pub enum Place<'a> {
+    /// Below a root; no link in the way is followed.
+    Below(&'a Root),
+    /// Wherever a user can go, as the shell does.
+    User,
+}
+
+/// What matched.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Matched {
+    /// As the pattern has it, with a name in place of each wildcard.
+    pub path: PathBuf,
+    /// `None`: of a kind that is not copied.
+    pub is_dir: bool,
+    /// Bytes of a file.
+    pub size: u64,
+}
+
+/// Everything that `pattern` means there, sorted; nothing if nothing does. A name that is there as it is written is that one and no
+/// pattern. `is_stopped` ends it early.
+pub fn expand(
+    place: &Place<'_>,
+    pattern: &Path,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Vec<Matched>, StoreError> {
+    if let Some(matched) = place.look(pattern) {
+        return Ok(vec![matched]);
+    }
+    let bytes = pattern.as_os_str().as_bytes();
+    let as_directory = bytes.ends_with(b"/");
+    let parts: Vec<&[u8]> = bytes
+        .split(|&b| b == b'/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    let start = if bytes.starts_with(b"/") { "/" } else { "" };
+    let mut found = vec![PathBuf::from(start)];
+    let mut looks = 0;
+    for (at, part) in parts.iter().enumerate() {
+        let is_last = at + 1 == parts.len();
+        let mut next = Vec::new();
+        for dir in found {
+            if !has_wildcards(Path::new(OsStr::from_bytes(part))) {
+                next.push(dir.join(OsStr::from_bytes(part)));
+                continue;
+            }
+            place.names(&dir, &mut |name| {
+                looks += 1;
+                if looks % 1024 == 0 && is_stopped() || looks > LOOKS_MAX {
+                    return Err(StoreError::Aborted);
+                }
+                if matches(part, name) {
+                    next.push(dir.join(OsStr::from_bytes(name)));
+                }
+                if next.len() > MATCHES_MAX {
+                    return Err(StoreError::BadPattern {
+                        pattern: pattern.to_string_lossy().into_owned(),
+                        reason: format!(
+                            "it matches more than {MATCHES_MAX} names; name the directory and take from it with --include"
+                        ),
+                    });
+                }
+                Ok(())
+            })?;
+        }
+        found = next;
+        if is_last {
+            break;
+        }
+    }
+    let mut all: Vec<Matched> = found
+        .into_iter()
+        .filter_map(|path| place.look(&path))
+        .filter(|matched| matched.is_dir || !as_directory)
+        .map(|mut matched| {
+            if as_directory {
+                let mut name = matched.path.into_os_string().into_vec();
+                name.push(b'/');
+                matched.path = PathBuf::from(OsString::from_vec(name));
+            }
+            matched
+        })
+        .collect();
+    all.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+    Ok(all)
+}
+
+/// Whether `found` is something that `pattern` may mean: what another machine says it has found is not believed otherwise.
+pub fn could_mean(pattern: &Path, found: &Path) -> bool {
+    let parts = |path: &Path| -> Vec<Vec<u8>> {
+        let parts = path.as_os_str().as_bytes().split(|&b| b == b'/');
+        let named = parts.filter(|part| !part.is_empty() && *part != b".");
+        named.map(<[u8]>::to_vec).collect()
+    };
+    let (asked, got) = (parts(pattern), parts(found));
+    let fits = |asked: &[u8], got: &[u8]| asked == got || got != b".." && matches(asked, got);
+    pattern.is_absolute() == found.is_absolute()
+        && asked.len() == got.len()
+        && asked.iter().zip(&got).all(|(asked, got)| fits(asked, got))
+}
+
+impl Place<'_> {
+    /// What has that name, if anything.
+    fn look(&self, path: &Path) -> Option<Matched> {
+        let stat = match self {
+            Self::User => {
+                // A link that leads nowhere is there all the same.
+                let followed = rustix::fs::stat(path);
+                followed.or_else(|_| rustix::fs::lstat(path)).ok()?
+            }
+            Self::Below(root) => {
+                let path = Path::new(trimmed(path));
+                if path.as_os_str().is_empty() {
+                    let dir = root.open_dir(path).ok()?;
+                    rustix::fs::fstat(dir).ok()?
+                } else {
+                    let (dir, name) = root.open_parent(path).ok()?;
+                    rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?
+                }
+            }
+        };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        Some(Matched {
+            path: path.to_path_buf(),
+            is_dir: kind == FileType::Directory,
+            size: if irregular(kind).is_none() {
+                stat.st_size.cast_unsigned()
+            } else {
+                0
+            },
+        })
+    }
+
+    /// The names in a directory; none if it is none, or cannot be read.
+    fn names(
+        &self,
+        dir: &Path,
+        each: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let dir = match self {
+            Self::Below(root) => root.open_dir(Path::new(trimmed(dir))).ok(),
+            Self::User => {
+                let dir = if dir.as_os_str().is_empty() {
+                    Path::new(".")
+                } else {
+                    dir
+                };
+                let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+                opened(|| rustix::fs::open(dir, flags, rustix::fs::Mode::empty())).ok()
+            }
+        };
+        let Some(entries) = dir.and_then(|fd| Dir::read_from(fd).ok()) else {
+            return Ok(());
+        };
+        for entry in entries.map_while(Result::ok) {
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                each(name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Without slashes around it: what is below a root has none.
+fn trimmed(path: &Path) -> &OsStr {
+    let mut bytes = path.as_os_str().as_bytes();
+    while let Some(rest) = bytes.strip_suffix(b"/") {
+        bytes = rest;
+    }
+    while let Some(rest) = bytes.strip_prefix(b"/") {
+        bytes = rest;
+    }
+    OsStr::from_bytes(bytes)
+}
+
+/// Whether a name is what the pattern of one name means.
+pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let hidden = name.first() == Some(&b'.') && pattern.first() != Some(&b'.');
+    !hidden && fits(pattern, name)
+}
+
+fn fits(mut pattern: &[u8], mut name: &[u8]) -> bool {
+    // Where the last star stands, and what it has not taken yet: one is enough to go back to.
+    let mut star: Option<(&[u8], &[u8])> = None;
+    loop {
+        let step = match pattern {
+            [] if name.is_empty() => return true,
+            [b'*', rest @ ..] => {
+                star = Some((rest, name));
+                pattern = rest;
+                continue;
+            }
+            [b'?', rest @ ..] if !name.is_empty() => Some((rest, &name[char_len(name)..])),
+            [b'[', ..] if !name.is_empty() => match class(pattern, name) {
+                Some((true, rest)) => Some((rest, &name[char_len(name)..])),
+                Some((false, _)) => None,
+                // No class at all: the bracket itself.
+                None => name.strip_prefix(b"[").map(|left| (&pattern[1..], left)),
+            },
+            [b'\\', byte, rest @ ..] => name.strip_prefix(&[*byte]).map(|left| (rest, left)),
+            [byte, rest @ ..] => name.strip_prefix(&[*byte]).map(|left| (rest, left)),
+            [] => None,
+        };
+        match (step, star) {
+            (Some(next), _) => (pattern, name) = next,
+            (None, Some((rest, taken))) if !taken.is_empty() => {
+                let left = &taken[char_len(taken)..];
+                star = Some((rest, left));
+                (pattern, name) = (rest, left);
+            }
+            (None, _) => return false,
+        }
+    }
+}
+
+/// Bytes of the first character; one that is none is a byte.
+fn char_len(text: &[u8]) -> usize {
+    first_char(text).1
+}
+
+fn first_char(text: &[u8]) -> (u32, usize) {
+    let head = &text[..text.len().min(4)];
+    let valid = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    match valid.chars().next() {
+        Some(c) => (u32::from(c), c.len_utf8()),
+        // Beyond every character.
+        None => (
+            0x0011_0000 + u32::from(text.first().copied().unwrap_or_default()),
+            1,
+        ),
+    }
+}
+
+/// Whether the first character of `name` is in the class at the beginning of `pattern`, and what follows that; `None`: it has no end.
+fn class<'p>(pattern: &'p [u8], name: &[u8]) -> Option<(bool, &'p [u8])> {
+    let (wanted, _) = first_char(name);
+    let mut rest = pattern.strip_prefix(b"[")?;
+    let negated = matches!(rest.first(), Some(b'!' | b'^'));
+    if negated {
+        rest = &rest[1..];
+    }
+    let (mut found, mut is_first) = (false, true);
+    loop {
+        match rest {
+            [] => return None,
+            [b']', after @ ..] if !is_first => return Some((found != negated, after)),
+            _ => {}
+        }
+        is_first = false;
+        if let [b'\\', _, ..] = rest {
+            rest = &rest[1..];
+        }
+        let (low, len) = first_char(rest);
+        rest = &rest[len..];
+        let mut high = low;
+        if let [b'-', after @ ..] = rest
+            && !matches!(after, [] | [b']', ..])
+        {
+            let (end, len) = first_char(after);
+            (high, rest) = (end, &after[len..]);
+        }
+        found |= (low..=high).contains(&wanted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that is asked for `dir/*.tar` and finds `dir/.ssh` is not believed.
+    #[test]
+    fn h1_only_what_a_pattern_may_mean_is_believed() {
+        for (pattern, found, may) in [
+            ("dir/*.tar", "dir/a.tar", true),
+            ("dir/*.tar", "./dir/a.tar", true),
+            ("dir/*.tar", "dir/*.tar", true),
+            ("*/x/", "a/x/", true),
+            ("~/[ab]", "~/b", true),
+            ("/a/*", "/a/b", true),
+            ("dir/*.tar", "dir/.ssh", false),
+            ("dir/*.tar", "dir/.a.tar", false),
+            ("dir/*.tar", "other/a.tar", false),
+            ("dir/*", "dir/a/b", false),
+            ("dir/*", "dir/..", false),
+            ("*", "..", false),
+            ("*/*", "a/..", false),
+            ("*", "/etc", false),
+            ("dir/*", "dir", false),
+        ] {
+            assert_eq!(
+                could_mean(Path::new(pattern), Path::new(found)),
+                may,
+                "{pattern} {found}"
+            );
+        }
+    }
+    use std::fs;
+
+    #[test]
+    fn one_name_matches_as_in_a_shell() {
+        for (pattern, yes, no) in [
+            ("*", &["a", "ab", "ü"][..], &[".a"][..]),
+            (".*", &[".a"], &["a"]),
+            ("*.tar", &["a.tar", "a.b.tar"], &["a.tar.gz", ".tar", "tar"]),
+            ("a?c", &["abc", "aüc"], &["ac", "abbc"]),
+            ("[a-c]x", &["ax", "cx"], &["dx", "x", "-x"]),
+            ("[!a-c]x", &["dx", "üx"], &["ax"]),
+            ("[^a]", &["b"], &["a"]),
+            ("[]a]", &["]", "a"], &["b"]),
+            ("[a", &["[a"], &["a"]),
+            ("a[1]", &["a1"], &["a[1]"]),
+            (r"a\[1]", &["a[1]"], &["a1"]),
+            (r"\*", &["*"], &["a"]),
+            ("a*b*c", &["abc", "aXbXbYc"], &["ab", "acb"]),
+            ("**", &["a"], &[".a"]),
+            ("{a,b}", &["{a,b}"], &["a"]),
+        ] {
+            for name in yes {
+                assert!(
+                    matches(pattern.as_bytes(), name.as_bytes()),
+                    "{pattern} {name}"
+                );
+            }
+            for name in no {
+                assert!(
+                    !matches(pattern.as_bytes(), name.as_bytes()),
+                    "{pattern} {name}"
+                );
+            }
+        }
+        assert!(matches(b"a?b", b"a\xffb"));
+        // Many stars cost no more than one.
+        assert!(!matches(&b"*a".repeat(60), &b"a".repeat(59)));
+    }
+
+    #[test]
+    fn paths_are_expanded_below_a_root_and_for_a_user() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["d1", "d2", ".hidden"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+            fs::write(dir.path().join(name).join("a.tar"), "123").unwrap();
+        }
+        fs::write(dir.path().join("d1/b.tar"), "").unwrap();
+        fs::write(dir.path().join("x*"), "").unwrap();
+        fs::write(dir.path().join("xy"), "").unwrap();
+        std::os::unix::fs::symlink("/etc", dir.path().join("d3")).unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let below = |pattern: &str| -> Vec<String> {
+            let found = expand(&Place::Below(&root), Path::new(pattern), &|| false).unwrap();
+            let names = found.into_iter().map(|m| m.path.into_os_string());
+            names.map(|name| name.into_string().unwrap()).collect()
+        };
+        assert_eq!(below("d*/*.tar"), ["d1/a.tar", "d1/b.tar", "d2/a.tar"]);
+        assert_eq!(below("d?/b.tar"), ["d1/b.tar"]);
+        assert_eq!(below("d*/"), ["d1/", "d2/"]);
+        assert_eq!(below("x*"), ["x*"], "the name itself wins");
+        assert_eq!(below("x?"), ["x*", "xy"]);
+        assert!(below("d3/*").is_empty() && below("../*").is_empty() && below("none*").is_empty());
+        let pattern = dir.path().join("d*/*.tar");
+        let found = expand(&Place::User, &pattern, &|| false).unwrap();
+        assert_eq!(found.len(), 3);
+        assert_eq!(
+            (found[0].path.clone(), found[0].size),
+            (dir.path().join("d1/a.tar"), 3)
+        );
+        assert!(
+            expand(&Place::User, &pattern, &|| true).is_ok(),
+            "few names are not worth a look"
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! `.gitignore` files: what they leave out of a copy, as git reads them (gitignore(5)).
+
+use super::report::{Book, Trouble};
+use super::walk::SourceDir;
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use howdah_store::StoreError;
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const NAME: &str = ".gitignore";
+
+/// A larger one is no list that somebody wrote.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The rules of one file, and those of the directories above.
+#[derive(Debug)]
+pub(super) struct Ignores {
+    above: Option<Arc<Self>>,
+    /// The directory that it lies in, in the copy.
+    at: PathBuf,
+    globs: GlobSet,
+    /// Of each glob.
+    kinds: Vec<Kind>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Kind {
+    negated: bool,
+    only_dirs: bool,
+}
+
+impl Ignores {
+    /// What holds in a directory: its own file, if it has one, before those above.
+    pub(super) fn of(dir: &SourceDir, above: Option<Arc<Self>>, book: &Book) -> Option<Arc<Self>> {
+        let shown = dir.shown(OsStr::new(NAME));
+        let text = match read(dir) {
+            Ok(text) => text,
+            Err(StoreError::NotFound { .. }) => return above,
+            Err(error) => {
+                book.trouble(Trouble::Failed, &shown, format!("not heeded: {error}"));
+                return above;
+            }
+        };
+        let refused = |line: &[u8], why: &str| {
+            let line = String::from_utf8_lossy(line);
+            book.trouble(Trouble::Failed, &shown, format!("line {line:?}: {why}"));
+        };
+        let mut globs = GlobSetBuilder::new();
+        let mut kinds = Vec::new();
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        for line in text.split(|&byte| byte == b'\n') {
+            match std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned()) {
+                Ok(text) => match compile(text) {
+                    Ok(Some((glob, kind))) => {
+                        globs.add(glob);
+                        kinds.push(kind);
+                    }
+                    Ok(None) => {}
+                    Err(why) => refused(line, &why),
+                },
+                Err(why) => refused(line, &why),
+            }
+        }
+        match globs.build() {
+            Ok(globs) => Some(Arc::new(Self {
+                above,
+                at: dir.below.clone(),
+                globs,
+                kinds,
+            })),
+            Err(e) => {
+                book.trouble(Trouble::Failed, &shown, format!("not heeded: {e}"));
+                above
+            }
+        }
+    }
+
+    /// Whether a path in the copy is left out: the last rule of the nearest file that has one for it.
+    pub(super) fn ignore(&self, path: &Path, is_dir: bool) -> bool {
+        let mut level = Some(self);
+        while let Some(here) = level {
+            let below = path.strip_prefix(&here.at).unwrap_or(path);
+            let matching = here.globs.matches(below);
+            let kinds = matching.iter().rev().filter_map(|&i| here.kinds.get(i));
+            if let Some(kind) = kinds.into_iter().find(|kind| is_dir || !kind.only_dirs) {
+                return !kind.negated;
+            }
+            level = here.above.as_deref();
+        }
+        false
+    }
+}
+
+fn read(dir: &SourceDir) -> Result<Vec<u8>, StoreError> {
+    let path = dir.path.join(NAME);
+    let failed = |e| StoreError::from_io(&path, "read", e);
+    let mut text = Vec::new();
+    let file = dir.root.open_plain(&path)?;
+    file.take(MAX_BYTES + 1)
+        .read_to_end(&mut text)
+        .map_err(failed)?;
+    if text.len() as u64 > MAX_BYTES {
+        let e = std::io::Error::other("it has more than 1 MiB");
+        return Err(failed(e));
+    }
+    Ok(text)
+}
+
+/// One line; `None` if it has no rule.
+fn compile(line: &str) -> Result<Option<(Glob, Kind)>, String> {
+    let mut line = line.strip_suffix('\r').unwrap_or(line);
+    if line.starts_with('#') {
+        return Ok(None);
+    }
+    while let Some(rest) = line.strip_suffix(' ') {
+        let backslashes = rest.bytes().rev().take_while(|&b| b == b'\\').count();
+        if backslashes % 2 == 1 {
+            break;
+        }
+        line = rest;
+    }
+    let (negated, line) = line.strip_prefix('!').map_or((false, line), |r| (true, r));
+    let (only_dirs, line) = line.strip_suffix('/').map_or((false, line), |r| (true, r));
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let body = line.strip_prefix('/').unwrap_or(line);
+    let glob = plain_braces(body);
+    // Without a slash it is a name, wherever it lies.
+    let glob = if line.contains('/') {
+        glob
+    } else {
+        format!("**/{glob}")
+    };
+    let glob = GlobBuilder::new(&glob)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .map_err(|e| e.kind().to_string())?;
+    Ok(Some((glob, Kind { negated, only_dirs })))
+}
+
+/// Braces mean nothing to git.
+fn plain_braces(pattern: &str) -> String {
+    let mut plain = String::with_capacity(pattern.len());
+    let (mut escaped, mut in_class) = (false, false);
+    for c in pattern.chars() {
+        if !escaped && !in_class && matches!(c, '{' | '}') {
+            plain.push('\\');
+        }
+        match c {
+            _ if escaped => {}
+            '[' => in_class = true,
+            ']' => in_class = false,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+        plain.push(c);
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ignores(at: &str, text: &str, above: Option<Arc<Ignores>>) -> Arc<Ignores> {
+        let mut globs = GlobSetBuilder::new();
+        let mut kinds = Vec::new();
+        for (glob, kind) in text.lines().filter_map(|line| compile(line).unwrap()) {
+            globs.add(glob);
+            kinds.push(kind);
+        }
+        Arc::new(Ignores {
+            above,
+            at: at.into(),
+            globs: globs.build().unwrap(),
+            kinds,
+        })
+    }
+
+    #[test]
+    fn rules_are_read_as_git_reads_them() {
+        let text = "# no rule\n\n*.o\n!keep.o\n/top\nbuild/\nb/c\nx/**\n**/deep\na/**/z\n\\#odd\n\\!odd\nend \nsp\\ \n{q}\n[{]r\n";
+        let top = ignores("", text, None);
+        for (path, is_dir, ignored) in [
+            ("m.o", false, true),
+            ("s/m.o", false, true),
+            ("s/keep.o", false, false),
+            ("top", false, true),
+            ("s/top", false, false),
+            ("build", false, false),
+            ("s/build", true, true),
+            ("b/c", false, true),
+            ("s/b/c", false, false),
+            ("x", true, false),
+            ("x/y", false, true),
+            ("1/2/deep", false, true),
+            ("a/z", false, true),
+            ("a/1/2/z", false, true),
+            ("#odd", false, true),
+            ("!odd", false, true),
+            ("end", false, true),
+            ("sp ", false, true),
+            ("{q}", false, true),
+            ("q", false, false),
+            ("{r", false, true),
+        ] {
+            assert_eq!(top.ignore(Path::new(path), is_dir), ignored, "{path}");
+        }
+        let sub = ignores("s", "!*.o\n/own\n", Some(top));
+        for (path, ignored) in [("s/m.o", false), ("s/own", true), ("s/end", true)] {
+            assert_eq!(sub.ignore(Path::new(path), false), ignored, "{path}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Moves, without a network in between.
+
+use super::moved::{Leaver, Leaving};
+use super::report::{Book, Trouble, get};
+use super::tests::transfer;
+use super::walk::SourceDir;
+use super::*;
+use howdah_session::{Act, Rule, TreeOptions};
+use howdah_store::Root;
+use howdah_store::identity::Identity;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn leaver(at: &Path, name: &str) -> Leaver {
+    let file = fs::File::open(at.join(name)).unwrap();
+    Leaver {
+        dir: Arc::new(SourceDir {
+            root: Arc::new(Root::open(at).unwrap()),
+            path: PathBuf::new(),
+            below: PathBuf::new(),
+        }),
+        name: name.into(),
+        version: Identity::of(&file, at).unwrap(),
+        is_top: false,
+    }
+}
+
+/// What was done to a file after it was read, whether it may grow, and what kind of trouble keeps it.
+#[test]
+fn what_was_changed_after_it_was_read_is_kept_and_said() {
+    type Change = fn(&Path);
+    let append: Change = |path| {
+        let mut text = fs::read_to_string(path).unwrap();
+        text.push_str("more");
+        fs::write(path, text).unwrap();
+    };
+    let cases: [(&str, Change, bool, Option<Trouble>); 7] = [
+        ("nothing", |_| {}, false, None),
+        ("grown", append, false, Some(Trouble::Changed)),
+        ("grown and may", append, true, Some(Trouble::Grown)),
+        (
+            "emptied",
+            |path| fs::write(path, "").unwrap(),
+            true,
+            Some(Trouble::Changed),
+        ),
+        (
+            "rewritten",
+            |path| fs::write(path, "other").unwrap(),
+            true,
+            Some(Trouble::Changed),
+        ),
+        (
+            "replaced",
+            |path| {
+                let new = path.with_extension("new");
+                fs::write(&new, "text!").unwrap();
+                fs::rename(new, path).unwrap();
+            },
+            false,
+            Some(Trouble::Changed),
+        ),
+        (
+            "another name gone",
+            |path| fs::remove_file(path.with_extension("twin")).unwrap(),
+            false,
+            None,
+        ),
+    ];
+    for (what, change, growing, kept) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, "text!").unwrap();
+        fs::hard_link(&path, path.with_extension("twin")).unwrap();
+        let (leaving, book) = (Leaving::new(), Book::default());
+        leaving.put(vec![leaver(dir.path(), "f")]);
+        change(&path);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let wake: howdah_store::Wake = Arc::new(|| {});
+                leaving.work(growing, &book, &wake);
+            });
+            while !leaving.is_empty() {
+                std::thread::yield_now();
+            }
+            leaving.stop();
+        });
+        assert_eq!(path.exists(), kept.is_some(), "{what}");
+        assert_eq!(get(&book.removed), u64::from(kept.is_none()), "{what}");
+        let report = book.report(false);
+        let said = (report.changed, report.grown);
+        let expected = match kept {
+            None => (0, 0),
+            Some(Trouble::Grown) => (0, 1),
+            Some(_) => (1, 0),
+        };
+        assert_eq!(said, expected, "{what}: {:?}", report.notes);
+        assert!(
+            report.notes.iter().all(|note| note.contains("kept")),
+            "{what}"
+        );
+    }
+}
+
+fn tree(at: &Path) {
+    fs::create_dir_all(at.join("d/empty")).unwrap();
+    fs::write(at.join("small"), "small").unwrap();
+    fs::write(at.join("d/large"), vec![7; (PACKED_MAX + 5) as usize]).unwrap();
+    fs::write(at.join("d/same"), "same").unwrap();
+    fs::hard_link(at.join("small"), at.join("twin")).unwrap();
+    symlink("nowhere", at.join("link")).unwrap();
+    fs::write(at.join("left-out"), "x").unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at.join("fifo"), rustix::fs::Mode::RUSR).unwrap();
+}
+
+fn names(at: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut dirs = vec![at.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(at).unwrap().display().to_string();
+            if path.is_dir() && !path.is_symlink() {
+                dirs.push(path);
+            } else {
+                found.push(name);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn files_and_links_go_and_all_else_stays() {
+    for archive in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        tree(&from);
+        fs::create_dir_all(to.join("d")).unwrap();
+        fs::write(to.join("d/same"), "same").unwrap();
+        let time = fs::metadata(from.join("d/same"))
+            .unwrap()
+            .modified()
+            .unwrap();
+        let there = fs::File::options().write(true).open(to.join("d/same"));
+        there.unwrap().set_modified(time).unwrap();
+        // Something in the way of a file.
+        fs::create_dir_all(to.join("left-out/not-empty")).unwrap();
+        fs::write(from.join("excluded"), "x").unwrap();
+        let options = TreeOptions {
+            contents: true,
+            recursive: true,
+            remove_source: true,
+            archive,
+            rules: vec![Rule {
+                include: false,
+                pattern: "excluded".to_owned(),
+                listed: false,
+            }]
+            .into(),
+            ..TreeOptions::default()
+        };
+        let run = |options: &TreeOptions| {
+            let mut source = TreeSource::new();
+            source.add_local(&from, true).unwrap();
+            let target = TreeTarget::local(&to).unwrap();
+            transfer(source, target, options).unwrap()
+        };
+        let before = names(&from);
+        let dry = run(&TreeOptions {
+            dry_run: true,
+            ..options.clone()
+        });
+        assert_eq!(names(&from), before);
+        let mut told: Vec<String> = dry
+            .receiver_changes
+            .iter()
+            .filter(|change| change.act == Act::Remove)
+            .map(|change| change.path.display().to_string())
+            .collect();
+        told.sort();
+        let gone = ["d/large", "d/same", "link", "small", "twin"];
+        assert_eq!(told, gone, "archive: {archive}");
+        let moved = run(&options);
+        assert_eq!(
+            names(&from),
+            ["excluded", "fifo", "left-out"],
+            "archive: {archive}"
+        );
+        assert!(from.join("d/empty").is_dir());
+        assert_eq!(moved.sender.removed, gone.len() as u64);
+        assert_eq!(moved.receiver.failed, 1, "{:?}", moved.receiver.notes);
+        for name in gone {
+            assert!(to.join(name).symlink_metadata().is_ok(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_was_named_goes_last() {
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("to");
+    fs::create_dir(&to).unwrap();
+    let files = ["a", "b"].map(|name| place.path().join(name));
+    for file in &files {
+        fs::write(file, "x").unwrap();
+    }
+    let mut source = TreeSource::new();
+    for file in &files {
+        source.add_local(file, false).unwrap();
+    }
+    let options = TreeOptions {
+        remove_source: true,
+        ..TreeOptions::default()
+    };
+    let moved = transfer(source, TreeTarget::local(&to).unwrap(), &options).unwrap();
+    assert_eq!(moved.sender.removed, 2);
+    assert_eq!(names(&to), ["a", "b"]);
+    assert!(files.iter().all(|file| !file.exists()));
+}
+
+/// Whatever way leads to the source's own directory, what is there is not taken for a copy of itself.
+#[test]
+fn a_move_onto_itself_takes_nothing_away() {
+    let kinds = ["file", "large", "link", "twin", "d/file", "d/link"];
+    for flags in 0..8 {
+        let [checksum, archive, keep_dirlinks] = [1, 2, 4].map(|bit| flags & bit != 0);
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("at");
+        fs::create_dir_all(at.join("d")).unwrap();
+        for name in ["file", "d/file"] {
+            fs::write(at.join(name), name).unwrap();
+        }
+        fs::write(at.join("large"), vec![7; (PACKED_MAX + 5) as usize]).unwrap();
+        fs::hard_link(at.join("file"), at.join("twin")).unwrap();
+        for name in ["link", "d/link"] {
+            symlink("nowhere", at.join(name)).unwrap();
+        }
+        // Another one, of which a part is the same by a link.
+        let other = place.path().join("other");
+        fs::create_dir(&other).unwrap();
+        symlink("../at/d", other.join("d")).unwrap();
+        let run = |from: &Path, to: &Path, contents: bool, dry_run: bool| {
+            let options = TreeOptions {
+                contents,
+                recursive: true,
+                mirror: contents,
+                remove_source: true,
+                checksum,
+                archive,
+                keep_dirlinks,
+                dry_run,
+                ..TreeOptions::default()
+            };
+            let mut source = TreeSource::new();
+            source.add_local(from, contents).unwrap();
+            let target = TreeTarget::local(to).unwrap();
+            transfer(source, target, &options).unwrap()
+        };
+        let named = kinds.map(|name| {
+            (
+                at.join(name),
+                at.join(name).parent().unwrap().to_owned(),
+                false,
+            )
+        });
+        let itself = named
+            .iter()
+            .map(|(from, ..)| (from.clone(), from.clone(), false));
+        let itself: Vec<_> = itself.collect();
+        let mut ways = vec![
+            (at.clone(), at.clone(), true),
+            (at.clone(), place.path().to_owned(), false),
+        ];
+        ways.extend(named);
+        ways.extend(itself);
+        for (from, to, contents) in ways {
+            for dry_run in [true, false] {
+                let before = names(&at);
+                let moved = run(&from, &to, contents, dry_run);
+                let case = format!(
+                    "{from:?} {to:?} {flags} {dry_run} {:?}",
+                    moved.receiver.notes
+                );
+                assert_eq!(names(&at), before, "{case}");
+                assert_eq!(moved.sender.removed, 0, "{case}");
+                assert!(moved.receiver.failed > 0, "{case}");
+            }
+        }
+        // Only a part of it is the same.
+        if keep_dirlinks {
+            let moved = run(&at, &other, true, false);
+            assert_eq!(
+                names(&at),
+                ["d/file", "d/link"],
+                "{:?}",
+                moved.receiver.notes
+            );
+            assert_eq!(names(&other), ["d", "file", "large", "link", "twin"]);
+            assert_eq!((moved.sender.removed, moved.receiver.failed), (4, 2));
+        }
+    }
+}
+
+/// In the same directory another name is another file, also if that is a further name of the same one.
+#[test]
+fn a_move_to_another_name_in_the_same_directory_is_one() {
+    for checksum in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let run = |from: &str, to: &str| {
+            let options = TreeOptions {
+                remove_source: true,
+                checksum,
+                ..TreeOptions::default()
+            };
+            let mut source = TreeSource::new();
+            source.add_local(&at(from), false).unwrap();
+            transfer(source, TreeTarget::local(&at(to)).unwrap(), &options).unwrap()
+        };
+        fs::write(at("a"), "a").unwrap();
+        assert_eq!(run("a", "b").sender.removed, 1);
+        assert_eq!(names(place.path()), ["b"]);
+        fs::write(at("c"), "other").unwrap();
+        assert_eq!(run("b", "c").sender.removed, 1);
+        assert_eq!(names(place.path()), ["c"]);
+        assert_eq!(fs::read(at("c")).unwrap(), b"a");
+    }
+}

@@ -1,0 +1,161 @@
+//! What is of another kind than what comes, and has its name.
+
+use super::super::backup::{self, Keep};
+use super::super::delete::{Act, Depth, open_below};
+use super::super::links::LinkLater;
+use super::super::report::{Trouble, add};
+use super::super::target::{DirState, TargetDir};
+use super::super::walk::{kind, read_names};
+use super::Placer;
+use howdah_session::Reasons;
+use howdah_store::calls::retry;
+use howdah_store::plain::irregular;
+use howdah_store::unwritable;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+impl Placer<'_> {
+    /// Takes out of the way what `stat` says to be there, in a mirror: into the backup directory if there is one. A
+    /// directory goes with what is in it where the mirror deletes, else only an empty one. Why it stays,
+    /// if it does. A dry run touches nothing.
+    pub(super) fn clear(
+        &self,
+        fd: &OwnedFd,
+        dir: &TargetDir,
+        name: &OsStr,
+        stat: &Stat,
+    ) -> Result<(), String> {
+        let shared = self.shared;
+        let is_dir = kind(stat) == FileType::Directory;
+        let is = irregular(kind(stat)).unwrap_or("a file");
+        if !shared.options.mirror || shared.options.ignore_existing {
+            return Err(format!("is {is} there and was left alone"));
+        }
+        if shared.add_only {
+            return Err(format!(
+                "is {is} there, and this key may only add what is not there"
+            ));
+        }
+        let path = self.below_top(dir, name);
+        if is_dir {
+            return self.clear_dir(fd, name, stat, &path);
+        }
+        if shared.options.dry_run {
+            return Ok(());
+        }
+        if shared.options.backup_dir.is_some() {
+            let kept = shared.back_up(fd, name, &path, Keep::Move);
+            return kept.map_err(|e| {
+                let why = backup::failure(fd, &path, e);
+                format!("is {is} there, which cannot be kept: {why}")
+            });
+        }
+        retry(|| rustix::fs::unlinkat(fd, name, AtFlags::empty())).map_err(|e| {
+            let why = unwritable::from_changing(fd, &path, "remove", e);
+            format!("is {is} there, which cannot be replaced: {why}")
+        })
+    }
+
+    /// [Clears](Self::clear) what a link could not take the place of.
+    pub(super) fn make_way(
+        &self,
+        fd: &OwnedFd,
+        dir: &TargetDir,
+        name: &OsStr,
+    ) -> Result<(), String> {
+        match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if !matches!(kind(&stat), FileType::RegularFile | FileType::Symlink) => {
+                self.clear(fd, dir, name, &stat)
+            }
+            // Whoever makes the link says what else is wrong.
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a further name; what stays is told of by whoever makes it.
+    pub(super) fn make_way_for(&self, later: &LinkLater) -> bool {
+        if matches!(later.dir.state, DirState::There | DirState::Fresh)
+            && let Ok(fd) = self.shared.root.open_dir(&later.dir.path)
+            && let Err(why) = self.make_way(&fd, &later.dir, &later.name)
+        {
+            let path = later.dir.named().join(&later.name);
+            self.shared.book.trouble(Trouble::Failed, &path, why);
+            return false;
+        }
+        true
+    }
+
+    fn clear_dir(
+        &self,
+        fd: &OwnedFd,
+        name: &OsStr,
+        stat: &Stat,
+        path: &Path,
+    ) -> Result<(), String> {
+        const STAYS: &str = "is a directory there, which";
+        let shared = self.shared;
+        let options = &shared.options;
+        if !options.delete {
+            if options.dry_run {
+                let below = open_below(fd, name);
+                let is_empty = below.and_then(|below| {
+                    let mut names = 0;
+                    read_names(&below, |_, _| names += 1)?;
+                    Ok(names == 0)
+                });
+                return match is_empty {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(format!("{STAYS} is not empty; --delete lets it go")),
+                    Err(e) => Err(format!("{STAYS} cannot be looked into: {e}")),
+                };
+            }
+            let gone = retry(|| rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR));
+            let gone = gone.and_then(|()| shared.back_up_dir(path, stat));
+            return gone.map_err(|e| match e {
+                Errno::NOTEMPTY | Errno::EXIST => {
+                    format!("{STAYS} is not empty; --delete lets it go")
+                }
+                e => format!("{STAYS} cannot be removed: {e}"),
+            });
+        }
+        let deleter = self.deleter();
+        let mut count = 0;
+        let all = deleter.one(fd, name, path, Act::Count, Depth::TOP, &mut |_| count += 1);
+        if !all {
+            return Err(format!(
+                "{STAYS} holds names that are to stay: they are excluded, in use or on another file system"
+            ));
+        }
+        if let Some(max) = options.max_delete.filter(|max| count > *max) {
+            add(&shared.book.refused_deletes, count);
+            return Err(format!(
+                "{STAYS} has {count} names with it, more than the {max} that may go"
+            ));
+        }
+        add(&shared.book.deleted, count);
+        if options.dry_run {
+            // The directory itself is told of by what takes its place.
+            deleter.one(fd, name, path, Act::Count, Depth::TOP, &mut |gone| {
+                if gone != path {
+                    // An error here comes again with the next answer.
+                    let gone = gone.to_path_buf();
+                    let _ = self.tell_below(howdah_session::Act::Delete, Reasons::KIND, gone);
+                }
+            });
+            return Ok(());
+        }
+        if deleter.one(fd, name, path, Act::Delete, Depth::TOP, &mut |_| {}) {
+            Ok(())
+        } else {
+            Err(format!("{STAYS} could not be removed in whole"))
+        }
+    }
+
+    /// Where a name in that directory lies below the top of the copy.
+    pub(super) fn below_top(&self, dir: &TargetDir, name: &OsStr) -> PathBuf {
+        self.shared.below_top(&dir.named().join(name))
+    }
+}

@@ -1,0 +1,363 @@
+//! Files that are in place, for whoever wants to hear of each.
+
+use super::moved::Leaver;
+use super::queue::lock;
+use super::sum::FilesSum;
+use super::target::Wanted;
+use howdah_session::TreeOptions;
+use howdah_store::Wake;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+
+/// A file of a tree that is complete, verified, durable and in place, or was there already.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PlacedFile {
+    /// Its place among all files of the manifest.
+    pub index: u64,
+    /// Below the top of the copy, as the sender calls it; empty at a receiver to which nobody listens.
+    pub path: PathBuf,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// BLAKE3 of its content, where it has been verified.
+    pub hash: Option<[u8; 32]>,
+    /// It was there already, or is a further name: told only if [all](super::TreeOptions::tells_all) are to be.
+    pub kept: bool,
+}
+
+/// What a receiver has put in place and not told yet.
+pub(crate) struct PlacedFiles {
+    list: Mutex<Vec<PlacedFile>>,
+    /// Files that have their names, which a power cut could still take.
+    unsafe_yet: Mutex<Vec<PlacedFile>>,
+    /// Numbers of names that are in place without having been moved, for a sender that removes them.
+    settled: Mutex<Vec<u64>>,
+    /// Sources go then, so it must be true for good.
+    moves: bool,
+    /// Somebody wants to hear of it.
+    wanted: bool,
+    /// And of the names.
+    with_names: bool,
+    /// And of what was there already.
+    with_kept: bool,
+    /// The directory that paths are told below, once it is known.
+    top: OnceLock<PathBuf>,
+    /// The sender's name of the one thing at the top, if that got another one.
+    called: OnceLock<OsString>,
+    /// Of all that came, if somebody wants that.
+    sum: Option<FilesSum>,
+    wake: Wake,
+}
+
+impl PlacedFiles {
+    pub(crate) fn new(options: &TreeOptions, listens: bool, wake: Wake) -> Self {
+        Self {
+            list: Mutex::default(),
+            unsafe_yet: Mutex::default(),
+            settled: Mutex::default(),
+            moves: options.remove_source,
+            wanted: options.tells_files || options.remove_source,
+            with_names: options.tells_files && listens,
+            with_kept: options.tells_files && options.tells_all && listens,
+            top: OnceLock::new(),
+            called: OnceLock::new(),
+            sum: options.sums.then(FilesSum::new),
+            wake,
+        }
+    }
+
+    pub(crate) fn set_top(&self, top: &Path) {
+        let _ = self.top.set(top.to_path_buf());
+    }
+
+    pub(crate) fn set_called(&self, name: &OsStr) {
+        let _ = self.called.set(name.to_owned());
+    }
+
+    /// Whether the one thing at the top got another name than its own.
+    pub(crate) fn is_renamed(&self) -> bool {
+        self.called.get().is_some()
+    }
+
+    /// One hash for all that has come.
+    pub(crate) fn blake3(&self) -> Option<[u8; 32]> {
+        self.sum.as_ref()?.hash()
+    }
+
+    fn add(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
+        if let Some(sum) = &self.sum {
+            sum.add(&self.below_top(&wanted.path()), bytes, hash);
+        }
+    }
+
+    /// It has its name.
+    pub(crate) fn put(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
+        self.add(wanted, bytes, hash);
+        if self.wanted {
+            let list = if self.moves {
+                &self.unsafe_yet
+            } else {
+                &self.list
+            };
+            lock(list).push(self.file(wanted, bytes, hash));
+        }
+    }
+
+    /// And that is durable.
+    pub(crate) fn put_durable(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
+        self.add(wanted, bytes, hash);
+        if self.wanted {
+            lock(&self.list).push(self.file(wanted, bytes, hash));
+        }
+    }
+
+    fn file(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) -> PlacedFile {
+        let path = if self.with_names {
+            self.below_top(&wanted.path())
+        } else {
+            PathBuf::new()
+        };
+        PlacedFile {
+            index: wanted.index,
+            path,
+            bytes,
+            hash,
+            kept: false,
+        }
+    }
+
+    /// A file that was there already, or a further name of one that came.
+    pub(crate) fn keep(&self, dir: &Path, name: &OsStr) {
+        /// Who listens is woken now and then.
+        const MANY: usize = 1024;
+        if !self.with_kept {
+            return;
+        }
+        let path = self.below_top(&dir.join(name));
+        let mut list = lock(&self.list);
+        list.push(PlacedFile {
+            index: 0,
+            path,
+            bytes: 0,
+            hash: None,
+            kept: true,
+        });
+        if list.len().is_multiple_of(MANY) {
+            (self.wake)();
+        }
+    }
+
+    /// A path below the root as the sender calls it.
+    fn below_top(&self, whole: &Path) -> PathBuf {
+        let top = self
+            .top
+            .get()
+            .map_or_else(|| Path::new(""), PathBuf::as_path);
+        let below = whole.strip_prefix(top).unwrap_or(whole);
+        match self.called.get() {
+            // The sender's name of what got another one.
+            Some(called) => std::iter::once(&**called)
+                .chain(below.iter().skip(1))
+                .collect(),
+            None => below.to_path_buf(),
+        }
+    }
+
+    /// Everything that was put is durable, and so is what has these numbers.
+    pub(crate) fn are_safe(&self, numbers: &[u64]) {
+        if self.moves {
+            let mut safe = std::mem::take(&mut *lock(&self.unsafe_yet));
+            lock(&self.list).append(&mut safe);
+            lock(&self.settled).extend_from_slice(numbers);
+        }
+    }
+
+    /// There may be something to take.
+    pub(crate) fn tell(&self) {
+        if self.wanted {
+            (self.wake)();
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<PlacedFile> {
+        std::mem::take(&mut *lock(&self.list))
+    }
+
+    pub(crate) fn take_settled(&self) -> Vec<u64> {
+        std::mem::take(&mut *lock(&self.settled))
+    }
+}
+
+/// Links have numbers of their own behind those of all files.
+pub(crate) const LINK_NUMBERS: u64 = 1 << 62;
+
+/// A file or link of which the receiver is to say that it is in place.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// In the copy; none: nobody is told.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) bytes: u64,
+    /// Of its content, as it was sent.
+    pub(crate) hash: Option<[u8; 32]>,
+    /// It goes then.
+    pub(crate) leaver: Option<Leaver>,
+}
+
+/// What a sender has sent and nobody has said to be in place: bounded, whatever the receiver says.
+#[derive(Debug, Default)]
+pub(crate) struct SentFiles {
+    waiting: BTreeMap<u64, Sent>,
+    placed: Vec<PlacedFile>,
+    leaving: Vec<Leaver>,
+    /// Files before this one have been answered.
+    answered: u64,
+    /// Files behind it that are in place: that came before the answer.
+    early: BTreeSet<u64>,
+    /// Sources of which nobody will hear: too many were under way.
+    forgotten: u64,
+}
+
+impl SentFiles {
+    /// More than can be under way.
+    const MAX: usize = 2 * super::bounds::UNSETTLED as usize;
+
+    pub(crate) fn put(&mut self, index: u64, sent: Sent) {
+        if self.early.remove(&index) {
+            return self.place(index, sent);
+        }
+        self.waiting.insert(index, sent);
+        if self.waiting.len() > Self::MAX {
+            let lost = self.waiting.pop_first();
+            let stays = lost.is_some_and(|(_, sent)| sent.leaver.is_some());
+            self.forgotten += u64::from(stays);
+        }
+    }
+
+    /// Files before that one have been answered.
+    pub(crate) fn set_answered(&mut self, answered: u64) {
+        self.answered = answered;
+    }
+
+    /// Files and links that would go and of which nobody has said that they are in place.
+    pub(crate) fn staying(&self) -> u64 {
+        let waiting = self.waiting.values();
+        self.forgotten + waiting.filter(|sent| sent.leaver.is_some()).count() as u64
+    }
+
+    /// These are in place. Whatever else the receiver names is nothing.
+    pub(crate) fn are_placed(&mut self, first: u64, count: u64) {
+        let end = first.saturating_add(count);
+        let these: Vec<u64> = self
+            .waiting
+            .range(first..end)
+            .map(|(index, _)| *index)
+            .collect();
+        for index in &these {
+            if let Some(sent) = self.waiting.remove(index) {
+                self.place(*index, sent);
+            }
+        }
+        let room = Self::MAX.saturating_sub(self.early.len());
+        let behind = first.max(self.answered)..end.min(LINK_NUMBERS);
+        self.early.extend(
+            behind
+                .take(room)
+                .filter(|index| these.binary_search(index).is_err()),
+        );
+    }
+
+    fn place(&mut self, index: u64, sent: Sent) {
+        let Sent {
+            path,
+            bytes,
+            hash,
+            leaver,
+        } = sent;
+        if let Some(path) = path {
+            self.placed.push(PlacedFile {
+                index,
+                path,
+                bytes,
+                hash,
+                kept: false,
+            });
+        }
+        self.leaving.extend(leaver);
+    }
+
+    /// The receiver has it already, or gives it as a further name to one that it has.
+    pub(crate) fn keep(&mut self, path: PathBuf) {
+        self.placed.push(PlacedFile {
+            index: 0,
+            path,
+            bytes: 0,
+            hash: None,
+            kept: true,
+        });
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<PlacedFile> {
+        std::mem::take(&mut self.placed)
+    }
+
+    pub(crate) fn take_leaving(&mut self) -> Vec<Leaver> {
+        std::mem::take(&mut self.leaving)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_told_once_and_what_was_not_never() {
+        let mut sent = SentFiles::default();
+        for index in [3, 4, 5, 9] {
+            let file = Sent {
+                path: Some(PathBuf::from(format!("f{index}"))),
+                bytes: index * 10,
+                hash: None,
+                leaver: None,
+            };
+            sent.put(index, file);
+        }
+        sent.are_placed(4, 3);
+        sent.are_placed(0, 2);
+        sent.are_placed(9, u64::MAX);
+        let told = |sent: &mut SentFiles| {
+            let files = sent.take().into_iter();
+            files
+                .map(|file| (file.index, file.bytes))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told(&mut sent), [(4, 40), (5, 50), (9, 90)]);
+        sent.are_placed(0, u64::MAX);
+        assert_eq!(told(&mut sent), [(3, 30)]);
+        sent.are_placed(0, u64::MAX);
+        assert!(told(&mut sent).is_empty());
+    }
+
+    #[test]
+    fn what_is_in_place_before_its_answer_is_not_forgotten() {
+        let mut sent = SentFiles::default();
+        let file = |n: u64| Sent {
+            path: Some(PathBuf::from("f")),
+            bytes: n,
+            hash: None,
+            leaver: None,
+        };
+        sent.are_placed(0, 2);
+        sent.put(0, file(0));
+        sent.set_answered(1);
+        sent.are_placed(0, 1);
+        sent.put(1, file(1));
+        sent.put(LINK_NUMBERS, file(2));
+        let numbers = |sent: &mut SentFiles| -> Vec<u64> {
+            sent.take().into_iter().map(|file| file.index).collect()
+        };
+        assert_eq!(numbers(&mut sent), [0, 1]);
+        sent.are_placed(LINK_NUMBERS, 1);
+        assert_eq!(numbers(&mut sent), [LINK_NUMBERS]);
+    }
+}
