@@ -9,9 +9,10 @@ use crate::plain::irregular;
 use crate::rights;
 use crate::same;
 use crate::stale::{self, Lock, temp_name};
+use crate::times::keeping_times;
 use crate::unwritable;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -461,28 +462,6 @@ fn publish_at(
     part.with_mode(mode).publish(size)
 }
 
-/// Does something in a directory that its times do not show.
-pub fn keeping_times<T>(dir: &OwnedFd, action: impl FnOnce() -> T) -> T {
-    let before = rustix::fs::fstat(dir);
-    let done = action();
-    if let Ok(before) = before {
-        let _ = rustix::fs::futimens(dir, &times_of(&before));
-    }
-    done
-}
-
-/// The times of a file, to be set again.
-pub fn times_of(stat: &Stat) -> Timestamps {
-    let at = |tv_sec, nanos: u64| Timespec {
-        tv_sec,
-        tv_nsec: i64::try_from(nanos).unwrap_or(0),
-    };
-    Timestamps {
-        last_access: at(stat.st_atime, stat.st_atime_nsec),
-        last_modification: at(stat.st_mtime, stat.st_mtime_nsec),
-    }
-}
-
 /// What has the target's name; an error if it is something that must not be replaced.
 fn target(
     dir: &OwnedFd,
@@ -506,24 +485,6 @@ fn target(
         Err(Errno::NOENT) => Ok(None),
         Err(e) => Err(StoreError::from_io(path, "examine", e)),
     }
-}
-
-/// The process's file mode creation mask.
-pub fn umask() -> Mode {
-    let from_proc = || {
-        let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Umask:"))?;
-        u32::from_str_radix(line.trim(), 8).ok()
-    };
-    if let Some(mask) = from_proc() {
-        return Mode::from_bits_truncate(mask as _);
-    }
-    // The only portable way to read it is to set it.
-    let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
-    rustix::process::umask(mask);
-    mask
 }
 
 // The calls whose failure matters, one each, so that a fault injector can name them.

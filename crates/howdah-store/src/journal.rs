@@ -361,6 +361,18 @@ impl Journal {
 
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+/// Whether the journal beside an unfinished file says that it is one of ours, whatever its mode is.
+pub(crate) fn is_claimed(dir: &OwnedFd, part: &OsStr, file: &File) -> bool {
+    let journal = crate::stale::journal_name(part).and_then(|name| Journal::open(dir, &name, file));
+    journal.is_some_and(|(_, past)| speaks_of(&past, file))
+}
+
+/// Whether the file that a journal was written for has what it claims.
+pub(crate) fn speaks_of(past: &Contents, part: &File) -> bool {
+    let len = part.metadata().map_or(0, |meta| meta.len());
+    past.ranges.end() <= len && !past.ranges.is_empty()
+}
+
 #[cfg(test)]
 mod model;
 #[cfg(test)]

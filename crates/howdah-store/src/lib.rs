@@ -79,6 +79,7 @@ pub mod sparse;
 pub mod stale;
 mod target;
 pub mod threads;
+pub mod times;
 mod tree;
 pub mod unwritable;
 pub mod worker;

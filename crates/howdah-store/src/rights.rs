@@ -6,7 +6,6 @@
 
 use crate::calls::retry;
 use crate::descriptors::opened;
-use crate::durable::umask;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -173,6 +172,24 @@ pub fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
     }
     let mode = Mode::from_raw_mode(asked as _).difference(umask());
     mode.bits() as u32
+}
+
+/// The process's file mode creation mask.
+pub fn umask() -> Mode {
+    let from_proc = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Umask:"))?;
+        u32::from_str_radix(line.trim(), 8).ok()
+    };
+    if let Some(mask) = from_proc() {
+        return Mode::from_bits_truncate(mask as _);
+    }
+    // The only portable way to read it is to set it.
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+    rustix::process::umask(mask);
+    mask
 }
 
 /// The mode of a file that has this ACL, where that cannot be kept: the bits of the group are those of the mask, and

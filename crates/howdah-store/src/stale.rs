@@ -13,8 +13,8 @@
 
 use crate::calls::retry;
 use crate::descriptors::opened;
-use crate::durable::keeping_times;
 use crate::plain::irregular;
+use crate::times::keeping_times;
 use howdah_session::reserved::{DIGITS, JOURNAL, PART, has_digits, is_part, is_unfinished};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -354,7 +354,7 @@ fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
     let file = File::from(file);
     let is_known = is_ours(dir, &stat)
         || is_left_over(dir, name, &stat)
-        || crate::target::is_claimed(dir, name, &file);
+        || crate::journal::is_claimed(dir, name, &file);
     if !is_known {
         return false;
     }

@@ -4,7 +4,7 @@ use crate::SourceIdentity;
 use crate::calls::retry;
 use crate::descriptors::opened;
 use crate::durable::{Links, PartFile, Place, Prepare};
-use crate::journal::{Contents, Journal};
+use crate::journal::{Journal, speaks_of};
 use crate::root;
 use crate::stale::{self, Lock};
 use crate::tree::Node;
@@ -232,18 +232,6 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
         (journal, held, past.nodes)
     });
     Some(Found::Left(Box::new(Left { file, temp, past })))
-}
-
-/// Whether the journal beside an unfinished file says that it is one of ours, whatever its mode is.
-pub(crate) fn is_claimed(dir: &OwnedFd, part: &OsStr, file: &File) -> bool {
-    let journal = stale::journal_name(part).and_then(|name| Journal::open(dir, &name, file));
-    journal.is_some_and(|(_, past)| speaks_of(&past, file))
-}
-
-/// Whether the file that a journal was written for has what it claims.
-fn speaks_of(past: &Contents, part: &File) -> bool {
-    let len = part.metadata().map_or(0, |meta| meta.len());
-    past.ranges.end() <= len && !past.ranges.is_empty()
 }
 
 fn no_directory(error: StoreError) -> StoreError {

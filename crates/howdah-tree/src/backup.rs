@@ -1,13 +1,13 @@
 //! What is replaced or deleted, kept in the directory for backups.
 
-use super::delete::open_below;
-use super::existing::open_plain_at;
 use super::meta::{self, Keeper};
+use super::names::kind;
+use super::open::open_below;
+use super::open::open_plain_at;
 use super::queue::lock;
-use super::receive::Shared;
 use super::report::Trouble;
+use super::shared::Shared;
 use super::stamps::modified;
-use super::walk::kind;
 use howdah_session::{Metadata, TreeOptions};
 use howdah_store::calls::retry;
 use howdah_store::descriptors::opened;

@@ -4,13 +4,13 @@
 //! comes back as the nearest one. What that is depends on the file system, its options and its driver, so the disk itself
 //! is asked: a file without a name gets the time and says what it has then.
 
-use super::delete::open_below;
+use super::open::open_below;
 use super::queue::lock;
 use super::stamps::modified;
 use howdah_session::entry::Stamp;
 use howdah_store::descriptors::opened;
-use howdah_store::durable::{keeping_times, times_of};
 use howdah_store::stale::{self, temp_name};
+use howdah_store::times::{keeping_times, times_of};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, Uid};
 use rustix::io::Errno;

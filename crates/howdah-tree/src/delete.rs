@@ -1,26 +1,26 @@
 //! Deletes what the source does not have, after everything else is in place.
 
 use super::backup::{self, Keep};
-use super::existing::open_writable;
 use super::inside::number;
 use super::names::{PART_BYTES, Part};
+use super::names::{kind, read_names};
 use super::noted::{Noted, Seen, Spool, Unfinished};
+use super::open::open_below;
+use super::open::open_writable;
 use super::queue::lock;
-use super::receive::Shared;
 use super::report::{Trouble, add};
+use super::shared::Shared;
 use super::spellings::Spellings;
 use super::target::TargetDir;
-use super::walk::{kind, read_names};
 use howdah_session::Filter;
 use howdah_session::entry::bounds;
 use howdah_session::names::Names;
 use howdah_session::naming::quoted;
 use howdah_store::calls::retry;
-use howdah_store::descriptors::opened;
 use howdah_store::stale::{self, InUse};
 use howdah_store::{StoreError, unwritable};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
@@ -245,14 +245,6 @@ impl Extra {
             }),
         }
     }
-}
-
-/// A directory that links at the destination lead to and that was gone into by these (`keep_dirlinks`).
-#[derive(Debug, Default)]
-pub(crate) struct Dirlink {
-    links: u32,
-    /// It has been said that it stays, or that what is in it does.
-    is_told: bool,
 }
 
 impl Shared {
@@ -537,11 +529,6 @@ impl Deleter<'_> {
             path.starts_with(howdah_session::naming::plain(Path::new(backup)))
         })
     }
-}
-
-pub(super) fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    opened(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))
 }
 
 /// Whether another file system begins there, or a part of one.

@@ -15,6 +15,7 @@
 use super::bounds::WAITING_FILES;
 use super::codec::{ManifestWriter, expect_version, put_version, read_answer, refused};
 use super::crew::{self, Crew, FirstError};
+use super::names::kind;
 use super::pipe::{Spout, Tap, pipe};
 use super::progress::TreeProgress;
 use super::queue::{Budget, Queue};
@@ -23,7 +24,7 @@ use super::report::{Book, Trouble, add};
 use super::send::{PACK_END, PACK_MISSING, PACK_RANGE, SenderEnds};
 use super::sum::FilesSum;
 use super::tree_source::leads_nowhere;
-use super::walk::{Offered, Top, Walker, kind};
+use super::walk::{Offered, Top, Walker};
 use howdah_session::Answer;
 use howdah_session::naming::plain;
 use howdah_session::{Filter, Metadata, TreeOptions, TreeReport};

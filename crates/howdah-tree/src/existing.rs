@@ -1,17 +1,17 @@
 //! Directories and files at the receiver's place: made, found, kept, synced.
 
 use super::meta;
-use super::receive::Shared;
+use super::names::kind;
+use super::open::open_plain_at;
 use super::report::Trouble;
+use super::shared::Shared;
 use super::target::DirState;
-use super::walk::kind;
 use howdah_session::entry::Meta;
+use howdah_store::StoreError;
 use howdah_store::calls::retry;
-use howdah_store::descriptors::opened;
 use howdah_store::unwritable::takes_names;
-use howdah_store::{StoreError, durable};
-use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -33,50 +33,6 @@ pub(crate) fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<
         }
         Err(e) => Err(e),
     }
-}
-
-/// Opens a directory in which names come and go, also where its mode does not let its owner do that: then it is
-/// given one that does, and the one that it had comes back, too. Root needs none.
-pub(crate) fn open_writable(
-    parent: &OwnedFd,
-    name: &OsStr,
-    stat: &Stat,
-) -> Result<(OwnedFd, Option<Mode>), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || opened(|| rustix::fs::openat(parent, name, flags, Mode::empty()));
-    let user = rustix::process::geteuid();
-    let mode = Mode::from_raw_mode(stat.st_mode);
-    if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RUSR) {
-        // It cannot be opened yet, but pointed at: no link is followed.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let at = opened(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
-        let way = format!("/proc/self/fd/{}", at.as_raw_fd());
-        let _ = rustix::fs::chmod(way, mode | Mode::RWXU);
-        return Ok((open()?, Some(mode)));
-    }
-    let fd = open()?;
-    let now = rustix::fs::fstat(&fd)?;
-    let was = open_up(&fd, &now);
-    Ok((fd, was))
-}
-
-/// Lets the owner of an open directory write to it; its mode, which comes back when it is finished, if that was another.
-pub(crate) fn open_up(dir: &OwnedFd, stat: &Stat) -> Option<Mode> {
-    let user = rustix::process::geteuid();
-    let mode = Mode::from_raw_mode(stat.st_mode);
-    if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RWXU) {
-        // What cannot be written to then is told of by name.
-        retry(|| rustix::fs::fchmod(dir, mode | Mode::RWXU)).ok()?;
-        return Some(mode);
-    }
-    None
-}
-
-pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let fd = opened(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))?;
-    Ok(std::fs::File::from(fd))
 }
 
 /// The content is right; the rest may not be.
@@ -107,12 +63,6 @@ pub(crate) fn refresh(
             shared.book.trouble(Trouble::NotKept, path, what);
         }
     }
-}
-
-/// Syncs a directory that is not synced with all others.
-pub(crate) fn sync_dir_at(shared: &Shared, path: &Path) -> Result<(), StoreError> {
-    let fd = shared.root.open_dir(path)?;
-    durable::sync_dir(&fd).map_err(|e| StoreError::from_io(path, "sync the directory", e))
 }
 
 /// Waits while there is no room for it, as far as patience goes.

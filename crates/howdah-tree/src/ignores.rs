@@ -1,7 +1,7 @@
 //! `.gitignore` files: what they leave out of a copy, as git reads them (gitignore(5)).
 
 use super::report::{Book, Trouble};
-use super::walk::SourceDir;
+use super::source_dir::SourceDir;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use howdah_store::StoreError;
 use std::ffi::OsStr;

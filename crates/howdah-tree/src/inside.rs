@@ -1,7 +1,7 @@
 //! A destination that lies in what is copied, and a source that lies in the destination: both are known by device and
 //! inode where one running system has both sides.
 
-use super::walk::read_names;
+use super::names::read_names;
 use howdah_session::entry::{DirId, bounds};
 use howdah_store::Root;
 use howdah_store::descriptors::opened;

@@ -1,14 +1,14 @@
 //! Symbolic links and further names at the place where a tree is put.
 
 use super::backup::Keep;
-use super::existing::open_plain_at;
 use super::meta::{self, Keeper, NotKept};
+use super::names::kind;
+use super::open::open_plain_at;
 use super::place::First;
-use super::receive::Shared;
 use super::report::{Book, Trouble, add};
+use super::shared::Shared;
 use super::stamps::modified;
 use super::target::{DirState, TargetDir};
-use super::walk::kind;
 use howdah_session::entry::Meta;
 use howdah_session::{Act, Reasons};
 use howdah_store::durable::rename_file;

@@ -13,7 +13,7 @@ use howdah_session::entry::{Meta, Stamp, Xattrs, bounds};
 use howdah_session::{Metadata, ModeChanges, Reasons, TreeOptions};
 use howdah_store::StoreError;
 use howdah_store::calls::retry;
-use howdah_store::durable::umask;
+use howdah_store::rights::umask;
 use howdah_store::rights::{self, Tag};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};

@@ -1,30 +1,17 @@
 //! A move: what is at the destination for good goes at the source, if it is still what was read.
 
-use super::placed::{LINK_NUMBERS, Sent, SentFiles};
 use super::queue::{Queue, lock};
 use super::report::{Book, Trouble, add};
-use super::send::{Shared, TreeSender};
-use super::walk::SourceDir;
+use super::sent::{LINK_NUMBERS, Leaver, Sent, SentFiles};
+use super::source_dir::SourceDir;
 use howdah_store::identity::Identity;
 use howdah_store::{StoreError, Wake, unwritable};
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// A file or link of the source that is to go.
-#[derive(Debug)]
-pub(crate) struct Leaver {
-    pub(crate) dir: Arc<SourceDir>,
-    pub(crate) name: OsString,
-    /// What was read, or told.
-    pub(crate) version: Identity,
-    /// Somebody named it, not a directory that it lies in. It goes last: a copy that loses its connection looks
-    /// for it again.
-    pub(crate) is_top: bool,
-}
 
 /// What a walker notes of a move: links, which have numbers of their own. Of files, whoever sends them does.
 #[derive(Default)]
@@ -125,48 +112,6 @@ impl Leaving {
                 wake();
             }
         }
-    }
-}
-
-impl TreeSender {
-    /// The receiver says that everything is in place and durable.
-    pub fn all_placed(&mut self) {
-        self.all_placed = true;
-    }
-
-    /// Whether what is to go is gone.
-    pub fn has_removed(&mut self) -> bool {
-        let shared = &self.shared;
-        if !shared.moves() {
-            return true;
-        }
-        // Not before it is known what the receiver had already.
-        if self.all_placed && self.is_answered() {
-            self.all_placed = false;
-            self.is_released = true;
-            shared.release();
-        }
-        self.is_released && shared.leaving.is_empty()
-    }
-}
-
-impl Shared {
-    /// What was named goes last, and what stays is told.
-    fn release(&self) {
-        let mut sent = lock(&self.sent);
-        let (leaving, staying) = (sent.take_leaving(), sent.staying());
-        drop(sent);
-        if staying > 0 {
-            let what = match staying {
-                1 => "one file or link stays".to_owned(),
-                _ => format!("{staying} files and links stay"),
-            };
-            let why = "not moved, left alone at the destination, or too many at once (the same command again goes on)";
-            let note = || format!("{what} at the source: {why}");
-            self.book.note(Trouble::Notice, note);
-        }
-        self.leaving.put(leaving);
-        self.leaving.release_tops();
     }
 }
 

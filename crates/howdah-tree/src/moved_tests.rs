@@ -1,9 +1,10 @@
 //! Moves, without a network in between.
 
-use super::moved::{Leaver, Leaving};
+use super::moved::Leaving;
 use super::report::{Book, Trouble, get};
+use super::sent::Leaver;
+use super::source_dir::SourceDir;
 use super::tests::transfer;
-use super::walk::SourceDir;
 use super::*;
 use howdah_session::{Act, Rule, TreeOptions};
 use howdah_store::Root;

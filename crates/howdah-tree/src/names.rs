@@ -1,11 +1,10 @@
 //! Names of directories, read in parts.
 
-use super::walk::kind;
 use howdah_session::names::Names;
 use howdah_session::reserved;
 use howdah_store::descriptors::had;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -110,6 +109,11 @@ fn known(fd: impl AsFd, name: &[u8], told: FileType) -> Option<FileType> {
         Err(Errno::NOENT) => None,
         Err(_) => Some(told),
     }
+}
+
+/// What its mode says it is.
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
 }
 
 #[cfg(test)]

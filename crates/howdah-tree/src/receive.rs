@@ -11,21 +11,20 @@
 use super::bounds::{CHANGES_WAITING, PACKED_MAX, UNSETTLED, WAITING_FILES, WAITING_LARGE};
 use super::buffers::Buffers;
 use super::codec::{AnswerWriter, ManifestReader, expect_version, get_varint, refused};
-use super::commit::{Batch, Committer};
+use super::commit::Batch;
 use super::crew::{self, Crew, FirstError};
-use super::delete::Dirlink;
-use super::disks::{Disks, SyncWay};
-use super::existing::sync_dir_at;
+use super::disks::Disks;
 use super::meta::Keeper;
 use super::pipe::{Spout, Tap, pipe};
 use super::place::{Placer, check_past};
 use super::placed::{PlacedFile, PlacedFiles};
 use super::progress::TreeProgress;
 use super::queue::{Budget, Queue, lock};
-use super::report::{Book, Trouble, add, get};
+use super::report::{Trouble, add};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
-use super::target::{Finished, TargetDir, TreeTarget, Wanted};
-use super::unfinished;
+use super::shared::{Busy, Shared, Unwritten};
+use super::target::{Finished, TreeTarget, Wanted};
+use super::turns::Turns;
 use super::write::{Writer, Written};
 use howdah_core::RangeSet;
 use howdah_session::entry::Stamp;
@@ -33,17 +32,14 @@ use howdah_session::naming::quoted;
 use howdah_session::{Change, Filter, Gate, Memory, TreeOptions, TreeReport};
 use howdah_store::Limits;
 use howdah_store::same::same_bytes;
-use howdah_store::{Quota, RoomWait, Root, Sink, SourceIdentity, StoreError, Wake};
-use rustix::fd::OwnedFd;
-use std::collections::HashMap;
+use howdah_store::{Sink, SourceIdentity, StoreError, Wake};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 mod large;
-pub(crate) mod turns;
 
 pub use large::LargeOpening;
 
@@ -83,75 +79,6 @@ impl LargeTarget {
     pub fn name(&self) -> String {
         self.wanted.path().to_string_lossy().into_owned()
     }
-}
-
-pub(crate) struct Shared {
-    pub(crate) options: TreeOptions,
-    pub(crate) root: Arc<Root>,
-    pub(crate) at: PathBuf,
-    /// What exists is not touched.
-    pub(crate) add_only: bool,
-    /// The sender is not to learn what is there: everything is wanted.
-    pub(crate) blind: bool,
-    pub(crate) quota: Quota,
-    pub(crate) room: RoomWait,
-    /// The directory that paths are told below, once it is known.
-    pub(crate) top: Mutex<PathBuf>,
-    /// Directories of the source that are here: nothing deletes them. Whether that has been told.
-    pub(crate) sources: Mutex<HashMap<(u64, u64), bool>>,
-    /// Directories that links at the destination lead to and that are gone into by these (`keep_dirlinks`), by device and inode.
-    pub(crate) dirlinks: Mutex<HashMap<(u64, u64), Dirlink>>,
-    /// What is to be made is a directory that the sources go into.
-    pub(crate) makes_whole: bool,
-    pub(crate) names_directory: bool,
-    /// There is more than one thing at the top.
-    pub(crate) several: bool,
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) disks: Disks,
-    pub(crate) book: Arc<Book>,
-    pub(crate) finished: Arc<Finished>,
-    /// Held by whoever finishes directories.
-    finishing: Mutex<()>,
-    /// Small files in the order in which they were asked for.
-    pub(crate) expected: Queue<Wanted>,
-    /// Large files that were asked for.
-    pub(crate) large: Mutex<HashMap<u64, Wanted>>,
-    pub(crate) large_waiting: Budget,
-    /// Files that were asked for and have neither a name nor an error.
-    pub(crate) unsettled: Budget,
-    /// Bytes of what is known of files that were asked for and have not come.
-    pub(crate) names: Budget,
-    large_limits: Limits,
-    busy: large::Busy,
-    turns: turns::Turns,
-    writes: Queue<Unwritten>,
-    writing: Budget,
-    buffers: Buffers,
-    batch: Batch,
-    pub(crate) placed: PlacedFiles,
-    /// What a dry run would do, for somebody who listens here.
-    changes: Queue<Change>,
-    /// Somebody does; else the sender is told.
-    pub(crate) listens: bool,
-    error: FirstError,
-    done: AtomicBool,
-    wake: Wake,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("at", &self.at)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A small file as it came.
-struct Unwritten {
-    wanted: Wanted,
-    bytes: Vec<u8>,
-    hash: [u8; 32],
-    charge: u64,
 }
 
 impl TreeReceiver {
@@ -213,8 +140,8 @@ impl TreeReceiver {
                 queue_bytes: memory.large_bytes() as usize,
                 ..Limits::default()
             },
-            busy: large::Busy::default(),
-            turns: turns::Turns::new(),
+            busy: Busy::default(),
+            turns: Turns::new(),
             writes: Queue::new(1024),
             writing: Budget::new(memory.files_bytes()),
             buffers: Buffers::new(memory.files_bytes()),
@@ -411,141 +338,7 @@ impl Drop for TreeReceiver {
     }
 }
 
-impl Crew for Shared {
-    fn fail(&self, error: StoreError) {
-        self.error.note(self.with_figures(error));
-        self.stop();
-        (self.wake)();
-    }
-}
-
 impl Shared {
-    /// Adds to an error about space what there is and how much is still to come.
-    fn with_figures(&self, error: StoreError) -> StoreError {
-        let StoreError::NoSpace { path, .. } = &error else {
-            return error;
-        };
-        // Other disks may be mounted below the destination, and that below a root.
-        let above = path.ancestors().skip(1);
-        let mut above = above.filter_map(|above| self.root.open_dir(above).ok());
-        let top = || self.root.open_dir(Path::new("")).ok();
-        match above.next().or_else(top) {
-            Some(place) => {
-                let (wanted, come) = (get(&self.book.wanted_bytes), get(&self.book.bytes));
-                error.with_space(place, Some(wanted.saturating_sub(come)))
-            }
-            None => error,
-        }
-    }
-
-    /// Tries until there is room for it, as far as patience goes.
-    pub(crate) fn until_room<T>(
-        &self,
-        attempt: impl FnMut() -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let figures = |error| self.with_figures(error);
-        self.room.until_room(|| false, figures, attempt)
-    }
-
-    fn stop(&self) {
-        self.room.stop();
-        self.turns.end();
-        self.expected.stop();
-        self.writes.stop();
-        self.writing.stop();
-        self.unsettled.stop();
-        self.large_waiting.stop();
-        self.names.stop();
-        self.batch.stop();
-        self.changes.stop();
-        lock(&self.large).clear();
-    }
-
-    /// Tells what would be done to whom it may concern.
-    pub(crate) fn tell(&self, change: Change) {
-        if self.changes.is_full() {
-            (self.wake)();
-        }
-        let _ = self.changes.push(change);
-    }
-
-    /// The directory that paths are told below is known.
-    pub(crate) fn set_top(&self, top: &Path) {
-        *lock(&self.top) = top.to_path_buf();
-        self.placed.set_top(top);
-    }
-
-    fn committer<'a>(&'a self, shown: &'a Path) -> Committer<'a> {
-        Committer {
-            root: &self.root,
-            disks: &self.disks,
-            keeper: &self.keeper,
-            book: &self.book,
-            finished: &self.finished,
-            finishing: &self.finishing,
-            room: &self.room,
-            unsettled: &self.unsettled,
-            placed: &self.placed,
-            turns: &self.turns,
-            reread: self.options.reread,
-            moves: self.options.remove_source,
-            shown,
-            yielded: AtomicBool::new(false),
-        }
-    }
-
-    /// In a move: what has that number is at the destination, which is said when it is durable.
-    pub(crate) fn settle(&self, dir: &TargetDir, number: u64) -> Result<(), StoreError> {
-        if !self.options.remove_source || self.options.dry_run {
-            return Ok(());
-        }
-        if dir.sync == SyncWay::Each {
-            sync_dir_at(self, &dir.path)?;
-        }
-        if !self.unsettled.acquire(1) || !self.batch.push_settled(number) {
-            return Err(StoreError::Aborted);
-        }
-        Ok(())
-    }
-
-    /// Gives directories that nothing comes into any more their modes and times.
-    pub(crate) fn finish_dirs(&self) -> Result<(), StoreError> {
-        let shown = self.root.path().join(&self.at);
-        self.committer(&shown).finish_dirs()
-    }
-
-    /// Everything has its name: the directories' times and modes, and all names on the disk.
-    fn finish(&self, unfinished: Option<OwnedFd>) -> Result<(), StoreError> {
-        let shown = self.root.path().join(&self.at);
-        self.batch.close();
-        if !self.options.dry_run {
-            if self.options.remove_source && !self.unsettled.wait_until_unused() {
-                return Err(StoreError::Aborted);
-            }
-            self.finish_dirs()?;
-            self.disks.sync(&shown)?;
-            // Where the top itself got its name.
-            let top = self.at.parent().unwrap_or_else(|| Path::new(""));
-            for path in [top.to_path_buf(), self.at.clone()] {
-                let Ok(fd) = self.root.open_dir(&path) else {
-                    continue;
-                };
-                if self.disks.note(&fd) == SyncWay::Each {
-                    sync_dir_at(self, &path)?;
-                }
-            }
-            // Who is told to stop while the disk syncs will be told to do the same again.
-            if let Some(dir) = unfinished
-                && self.unsettled.wait_until_unused()
-            {
-                unfinished::finish(dir);
-            }
-        }
-        self.done.store(true, Ordering::Release);
-        (self.wake)();
-        Ok(())
-    }
-
     fn unpack(&self, mut spout: Spout) -> Result<(), StoreError> {
         expect_version(&mut spout)?;
         loop {
@@ -725,16 +518,6 @@ impl Shared {
                 self.placed.put(wanted, wanted.size, Some(next.hash));
             }
             Err(error) => self.book.note(Trouble::Failed, || error.to_string()),
-        }
-    }
-}
-
-impl Drop for Shared {
-    /// The last thread of a copy that was stopped: what it did in directories has changed their times, and perhaps their
-    /// modes.
-    fn drop(&mut self) {
-        if !self.options.dry_run && !self.error.is_some() {
-            let _ = self.finish_dirs();
         }
     }
 }

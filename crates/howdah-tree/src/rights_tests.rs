@@ -164,7 +164,7 @@ fn child_ends_early() {
         return;
     };
     let at = Path::new(&at);
-    let plain = 0o755 & !howdah_store::durable::umask().bits() | 0o700;
+    let plain = 0o755 & !rights::umask().bits() | 0o700;
     for (permissions, new) in [(true, 0o700), (false, plain)] {
         let to = at.join(format!("{permissions}"));
         fs::create_dir_all(to.join("closed/deep")).unwrap();

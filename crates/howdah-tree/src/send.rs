@@ -17,12 +17,13 @@ use super::bounds::{CHANGES_WAITING, LARGE_OPEN, PACK_CHUNK, PACKED_MAX, WAITING
 use super::buffers::Buffers;
 use super::codec::{ManifestWriter, expect_version, put_varint, put_version, read_answer, refused};
 use super::crew::{self, Crew, FirstError};
-use super::moved::{Leaver, Leaving, MovedLinks};
+use super::moved::{Leaving, MovedLinks};
 use super::pipe::{Spout, Tap, pipe};
-use super::placed::{PlacedFile, Sent, SentFiles};
+use super::placed::PlacedFile;
 use super::progress::TreeProgress;
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, Trouble, add};
+use super::sent::{Leaver, Sent, SentFiles};
 use super::small::{Content, read_small};
 use super::sum::FilesSum;
 use super::tree_source::TreeSource;
@@ -650,5 +651,47 @@ impl Shared {
         // An early end means that the whole was stopped.
         tap.put(&[PACK_END])?;
         tap.flush()
+    }
+}
+
+impl TreeSender {
+    /// The receiver says that everything is in place and durable.
+    pub fn all_placed(&mut self) {
+        self.all_placed = true;
+    }
+
+    /// Whether what is to go is gone.
+    pub fn has_removed(&mut self) -> bool {
+        let shared = &self.shared;
+        if !shared.moves() {
+            return true;
+        }
+        // Not before it is known what the receiver had already.
+        if self.all_placed && self.is_answered() {
+            self.all_placed = false;
+            self.is_released = true;
+            shared.release();
+        }
+        self.is_released && shared.leaving.is_empty()
+    }
+}
+
+impl Shared {
+    /// What was named goes last, and what stays is told.
+    fn release(&self) {
+        let mut sent = lock(&self.sent);
+        let (leaving, staying) = (sent.take_leaving(), sent.staying());
+        drop(sent);
+        if staying > 0 {
+            let what = match staying {
+                1 => "one file or link stays".to_owned(),
+                _ => format!("{staying} files and links stay"),
+            };
+            let why = "not moved, left alone at the destination, or too many at once (the same command again goes on)";
+            let note = || format!("{what} at the source: {why}");
+            self.book.note(Trouble::Notice, note);
+        }
+        self.leaving.put(leaving);
+        self.leaving.release_tops();
     }
 }

@@ -2,9 +2,10 @@
 
 use super::bounds::PACKED_MAX;
 use super::buffers::Buffers;
-use super::placed::Sent;
+use super::names::kind;
+use super::sent::Sent;
 use super::stamps::modified;
-use super::walk::{Offered, kind};
+use super::walk::Offered;
 use howdah_session::entry::Stamp;
 use howdah_store::StoreError;
 use howdah_store::identity::Identity;

@@ -1,7 +1,7 @@
 //! Disks on which several spellings are one name: letters in either case, accents composed or not, names cut
 //! short. What the disk takes for a name that is kept does not go, however it is spelt.
 
-use super::walk::read_names;
+use super::names::read_names;
 use howdah_session::names::Names;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Stat};

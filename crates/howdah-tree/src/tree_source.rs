@@ -1,6 +1,7 @@
 //! What a sender of a tree is told to send.
 
-use super::walk::{Top, kind};
+use super::names::kind;
+use super::walk::Top;
 use howdah_session::Metadata;
 use howdah_session::naming::plain;
 use howdah_store::{Root, StoreError};

@@ -6,7 +6,7 @@
 
 use howdah_session::reserved::SIGN;
 use howdah_store::descriptors::opened;
-use howdah_store::durable::times_of;
+use howdah_store::times::times_of;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::io::{Read as _, Write as _};

@@ -9,15 +9,15 @@ use super::ignores::Ignores;
 use super::linked::{Linked, OneOf};
 use super::meta::{self, LeftOut};
 use super::moved::MovedLinks;
-pub(crate) use super::names::read_names;
-use super::placed::SentFiles;
+use super::names::kind;
 use super::queue::Queue;
 use super::report::{Book, Trouble, add};
-use howdah_session::entry::{Entry, Meta, Other, Stamp, bounds};
+use super::sent::SentFiles;
+use super::source_dir::SourceDir;
+use howdah_session::entry::{Entry, Meta, Other, bounds};
 use howdah_session::naming::quoted;
 use howdah_session::reserved::is_unfinished;
 use howdah_session::{Filter, Metadata, TreeOptions};
-use howdah_store::identity::Identity;
 use howdah_store::{Root, StoreError};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat};
@@ -30,66 +30,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 mod follow;
+mod item;
 mod list;
 mod subdirs;
 mod told;
 mod tops;
 
-use follow::Real;
-use list::Class;
+pub(crate) use item::Offered;
+use item::{Class, Real, Told};
 use subdirs::Subdirs;
-use told::Told;
 
 /// A manifest that grows slowly is sent on at the latest after this.
 const TOO_LONG: &str = "its path is longer than 4095 bytes";
 const PATIENCE: Duration = Duration::from_millis(10);
-
-/// A directory of the source, opened anew for each look.
-#[derive(Debug)]
-pub(crate) struct SourceDir {
-    pub(crate) root: Arc<Root>,
-    /// Below `root`; empty for the root itself.
-    pub(crate) path: PathBuf,
-    /// In the copy.
-    pub(crate) below: PathBuf,
-}
-
-impl SourceDir {
-    pub(super) fn open(&self) -> Result<OwnedFd, StoreError> {
-        self.root.open_dir(&self.path)
-    }
-
-    /// For messages.
-    pub(crate) fn shown(&self, name: &OsStr) -> PathBuf {
-        self.root.path().join(&self.path).join(name)
-    }
-}
-
-/// A file that the receiver has been told about and has not answered yet.
-#[derive(Debug)]
-pub(crate) struct Offered {
-    pub(crate) dir: Arc<SourceDir>,
-    pub(crate) name: OsString,
-    /// In the copy, if it is called otherwise there.
-    pub(crate) called: Option<Box<OsStr>>,
-    pub(crate) size: u64,
-    pub(crate) mtime: Stamp,
-    /// What it was then, if it is to go.
-    pub(crate) version: Option<Box<Identity>>,
-    /// It was named.
-    pub(crate) is_top: bool,
-    /// In a dry run: why it cannot be read.
-    pub(crate) unread: Option<Box<StoreError>>,
-}
-
-impl Offered {
-    /// In the copy.
-    pub(crate) fn below(&self) -> PathBuf {
-        self.dir
-            .below
-            .join(self.called.as_deref().unwrap_or(&self.name))
-    }
-}
 
 /// One thing that is to be copied.
 #[derive(Debug)]
@@ -649,8 +602,4 @@ enum Opened {
     Told,
     /// It was not told.
     Vanished,
-}
-
-pub(crate) fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
 }

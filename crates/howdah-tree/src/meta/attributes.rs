@@ -40,7 +40,7 @@ pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, LeftOut), 
     match xattrs_of(&Named(path)) {
         // It may have vanished, or there is no /proc here: then it must be opened.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {
-            let file = super::super::existing::open_plain_at(dir, name)?;
+            let file = super::super::open::open_plain_at(dir, name)?;
             xattrs_of(&Open(file.as_fd()))
         }
         result => result,

@@ -2,13 +2,14 @@
 
 use super::super::bounds::PACKED_MAX;
 use super::super::codec::refused;
-use super::super::delete::open_below;
-use super::super::existing::{make_dir, open_up, open_writable, until_room};
+use super::super::existing::{make_dir, until_room};
 use super::super::meta;
+use super::super::names::kind;
+use super::super::open::open_below;
+use super::super::open::{open_up, open_writable};
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::super::unfinished;
-use super::super::walk::kind;
 use super::twins::Twins;
 use super::{Level, Placer};
 use howdah_session::entry::{Entry, Meta};

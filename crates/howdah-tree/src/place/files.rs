@@ -3,16 +3,17 @@
 use super::super::backup::Keep;
 use super::super::bounds::PACKED_MAX;
 use super::super::disks::SyncWay;
-use super::super::existing::{open_plain_at, refresh};
+use super::super::existing::refresh;
 use super::super::hashing::{Hashers, Pending};
 use super::super::meta;
+use super::super::names::kind;
+use super::super::open::open_plain_at;
 use super::super::queue::lock;
 use super::super::report::{Trouble, add};
 use super::super::stamps::modified;
 use super::super::target::{DirState, TargetDir, Wanted};
-use super::super::walk::kind;
 use super::Placer;
-use super::past::{Like, PastHere};
+use super::found::{Decision, Found, Of};
 use howdah_session::entry::{Meta, Stamp};
 use howdah_session::{Act, Reasons};
 use howdah_store::StoreError;
@@ -22,58 +23,8 @@ use howdah_store::unwritable::takes_names;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::ffi::OsStr;
 use std::sync::Arc;
-
-/// A file is wanted, with what stands there now, or not.
-pub(super) enum Decision {
-    Want(Option<Identity>, Reasons),
-    /// It is right.
-    There,
-    /// It cannot be had.
-    Skip,
-    /// That depends on what is there.
-    Hash {
-        pending: Pending,
-        expected: [u8; 32],
-        of: Of,
-    },
-    /// An equal file elsewhere gets this name; if that cannot be, it is wanted.
-    Link(Like),
-}
-
-/// What is compared by content.
-pub(super) enum Of {
-    There(Box<Stat>),
-    Elsewhere(Like),
-}
-
-/// A file of the manifest.
-pub(super) struct Found {
-    pub(super) dir: Arc<TargetDir>,
-    /// That directory, where it has been looked into.
-    pub(super) fd: Option<Arc<OwnedFd>>,
-    pub(super) name: OsString,
-    pub(super) size: u64,
-    pub(super) meta: Meta,
-    index: u64,
-    /// It has further names.
-    pub(super) link: Option<u64>,
-    pub(super) hash: Option<[u8; 32]>,
-    /// Where else an equal file may be.
-    pub(super) past: Option<PastHere>,
-    /// In a dry run: its content would not come.
-    is_unread: bool,
-    pub(super) decision: Decision,
-}
-
-impl Found {
-    /// As the copy calls it, below the root.
-    pub(super) fn path(&self) -> PathBuf {
-        self.dir.named().join(&self.name)
-    }
-}
 
 impl Placer<'_> {
     pub(super) fn file(

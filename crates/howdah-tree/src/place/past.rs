@@ -6,15 +6,15 @@
 
 use super::super::commit::give_name;
 use super::super::disks::SyncWay;
-use super::super::existing::open_plain_at;
 use super::super::meta;
+use super::super::names::kind;
+use super::super::open::open_plain_at;
 use super::super::report::{Trouble, add};
 use super::super::stamps::modified;
 use super::super::target::{DirState, TreeTarget};
-use super::super::walk::kind;
 use super::super::write::create;
 use super::Placer;
-use super::files::{Decision, Found, Of};
+use super::found::{Decision, Found, Like, Of, Past, PastHere};
 use howdah_session::LINK_DESTS;
 use howdah_session::TreeOptions;
 use howdah_session::naming::quoted;
@@ -30,34 +30,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-
-/// A directory of the copy in those of [`Past`] that have it: each with its place in the list of the request.
-pub(super) type PastHere = Arc<[(usize, Arc<OwnedFd>)]>;
-
-/// The directories that equal files may be in.
-pub(super) struct Past {
-    /// Their places in the list of the request, roots, and paths below these.
-    dirs: Vec<(usize, Arc<Root>, PathBuf)>,
-    /// Where the copy's own directory is, which stands for each of them.
-    base: PathBuf,
-    /// Pairs of disks from one of which to the other no clone goes.
-    no_clones: Vec<(u64, u64)>,
-    /// That has been told.
-    told: bool,
-}
-
-/// An equal file.
-pub(super) struct Like {
-    /// In the list of the directories here.
-    pub(super) place: usize,
-    /// In the list of the request.
-    asked: usize,
-    dir: Arc<OwnedFd>,
-    stat: Box<Stat>,
-    /// What has the name in the copy, and why another is to have it.
-    pub(super) before: Option<Identity>,
-    pub(super) reasons: Reasons,
-}
 
 /// Refuses what no copy can mean, and on a server what leads out, before anything is done.
 pub(in super::super) fn check(

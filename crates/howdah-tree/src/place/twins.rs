@@ -1,9 +1,9 @@
 //! Two names of the source that the disk takes for one: the second would replace the first, unsaid.
 
+use super::super::names::read_names;
 use super::super::report::Trouble;
 use super::super::spellings::fold;
 use super::super::target::{DirState, TargetDir};
-use super::super::walk::read_names;
 use super::Placer;
 use howdah_session::naming::quoted;
 use howdah_store::descriptors::opened;

@@ -1,11 +1,12 @@
 //! What is of another kind than what comes, and has its name.
 
 use super::super::backup::{self, Keep};
-use super::super::delete::{Act, Depth, open_below};
+use super::super::delete::{Act, Depth};
 use super::super::links::LinkLater;
+use super::super::names::{kind, read_names};
+use super::super::open::open_below;
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
-use super::super::walk::{kind, read_names};
 use super::Placer;
 use howdah_session::Reasons;
 use howdah_store::calls::retry;

@@ -1,33 +1,14 @@
 //! A large file that comes is opened, which may wait for its disk.
 
-use super::{LargeTarget, Shared};
+use super::LargeTarget;
 use crate::report::Trouble;
+use crate::shared::Shared;
 use crate::target::Wanted;
 use howdah_core::RangeSet;
 use howdah_store::{Sink, SinkOptions, SourceIdentity, StoreError, Target};
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-
-/// How long all files of a tree together wait for others that write them.
-const BUSY_LIMIT: Duration = Duration::from_secs(30);
-const NAP: Duration = Duration::from_millis(5);
-
-/// Waiting for a copy of the same sources that is still there.
-#[derive(Debug, Default)]
-pub(super) struct Busy(OnceLock<Instant>);
-
-impl Busy {
-    /// `true` a little later, or `false`: that was long enough.
-    fn wait(&self) -> bool {
-        let waits = self.0.get_or_init(Instant::now).elapsed() < BUSY_LIMIT;
-        if waits {
-            std::thread::sleep(NAP);
-        }
-        waits
-    }
-}
+use std::sync::Arc;
 
 /// A large file that was asked for and comes; its place is not open yet.
 #[derive(Debug)]

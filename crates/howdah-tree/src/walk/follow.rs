@@ -1,20 +1,19 @@
 //! Links that are found on the way and followed (`-L`).
 
 use super::super::inside::number;
+use super::super::names::kind;
 use super::super::report::Trouble;
-use super::list::Class;
-use super::{Frame, Gone, SourceDir, Top, Walker, is_unfinished, kind};
+use super::super::source_dir::SourceDir;
+use super::item::{Class, Real};
+use super::{Frame, Gone, Top, Walker, is_unfinished};
 use howdah_session::entry::Entry;
-use howdah_store::{Root, StoreError};
+use howdah_store::StoreError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Where something really is: a path below a root, without links.
-pub(super) type Real = (Arc<Root>, PathBuf);
 
 pub(super) enum Link {
     /// It leads nowhere, or not where it may, and why.

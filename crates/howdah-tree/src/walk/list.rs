@@ -4,8 +4,10 @@ use super::super::ignores::Ignores;
 use super::super::inside;
 use super::super::names::{PART_BYTES, Part};
 use super::super::report::{Trouble, add};
+use super::super::source_dir::SourceDir;
+use super::item::Class;
 use super::subdirs::Subdirs;
-use super::{Frame, Gone, PATIENCE, SourceDir, TOO_LONG, Walker};
+use super::{Frame, Gone, PATIENCE, TOO_LONG, Walker};
 use howdah_session::entry::{Entry, Other, bounds};
 use howdah_session::reserved::{is_room, is_unfinished};
 use howdah_store::StoreError;
@@ -15,38 +17,6 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-
-/// What a name in a directory is to the walk.
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Class {
-    /// To be told at once.
-    Other,
-    Dir,
-    /// To be followed: what it leads to is the one or the other.
-    Link,
-    /// A link that has led to a directory.
-    DirLink,
-    /// Left out here, and not deleted at the destination.
-    Kept,
-    TooLong,
-}
-
-impl Class {
-    const ALL: [Self; 6] = [
-        Self::Other,
-        Self::Dir,
-        Self::Link,
-        Self::DirLink,
-        Self::Kept,
-        Self::TooLong,
-    ];
-
-    /// Of what was noted with a name.
-    pub(super) fn of(number: u8) -> Self {
-        let known = Self::ALL.get(usize::from(number)).copied();
-        known.unwrap_or(Self::Other)
-    }
-}
 
 /// Bytes that a name in it may have.
 fn room_below(dir: &SourceDir) -> usize {

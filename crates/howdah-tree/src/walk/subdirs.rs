@@ -1,7 +1,8 @@
 //! The directories in a directory on the way down, which wait until everything else in it has been told.
 
 use super::super::names::PART_BYTES;
-use super::{Class, Frame, Walker};
+use super::item::Class;
+use super::{Frame, Walker};
 use howdah_session::names::Names;
 use howdah_store::StoreError;
 use std::ffi::OsStr;

@@ -1,11 +1,14 @@
 //! What is told goes into the manifest in its order, behind the hashes that it waits for.
 
 use super::super::bounds::PACKED_MAX;
-use super::super::hashing::{Hashers, Pending};
+use super::super::hashing::Hashers;
 use super::super::meta;
-use super::super::placed::SentFiles;
+use super::super::names::kind;
 use super::super::queue::lock;
-use super::{Gone, Offered, PATIENCE, SourceDir, Walker, kind};
+use super::super::sent::SentFiles;
+use super::super::source_dir::SourceDir;
+use super::item::{Offered, Told};
+use super::{Gone, PATIENCE, Walker};
 use howdah_session::entry::{Entry, Meta, bounds};
 use howdah_store::{StoreError, unwritable};
 use rustix::fd::OwnedFd;
@@ -15,16 +18,6 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
 use std::time::Instant;
-
-pub(super) enum Told {
-    Entry(Entry),
-    /// A file whose hash is missing in `entry`.
-    File {
-        entry: Entry,
-        offered: Offered,
-        hash: Pending,
-    },
-}
 
 impl<'a> Walker<'a> {
     /// What this side is to be told goes there.

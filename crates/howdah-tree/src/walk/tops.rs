@@ -1,7 +1,9 @@
 //! What was named: the first things that are told.
 
+use super::super::names::kind;
 use super::super::report::Trouble;
-use super::{Gone, SourceDir, Top, Walker, kind};
+use super::super::source_dir::SourceDir;
+use super::{Gone, Top, Walker};
 use howdah_store::StoreError;
 use rustix::fs::{AtFlags, FileType};
 use std::os::unix::ffi::OsStrExt as _;

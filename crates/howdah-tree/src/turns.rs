@@ -23,7 +23,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),
             last_ms: AtomicU64::new(0),
@@ -33,23 +33,23 @@ impl Turns {
     }
 
     /// The session has one.
-    pub(super) fn note(&self) {
+    pub(crate) fn note(&self) {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_ms.fetch_max(now, Ordering::Relaxed);
     }
 
     /// It has ended.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.ended_late.store(self.is_long_ago(), Ordering::Relaxed);
         self.ended.store(true, Ordering::Release);
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
     /// Before something is made: whether the session is there.
-    pub(super) fn go_on(&self) -> bool {
+    pub(crate) fn go_on(&self) -> bool {
         let since = Instant::now();
         while self.is_long_ago() && !self.has_ended() {
             if since.elapsed() >= PATIENCE {

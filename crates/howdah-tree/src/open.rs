@@ -1,0 +1,57 @@
+//! Files and directories opened below an open directory.
+
+use howdah_store::calls::retry;
+use howdah_store::descriptors::opened;
+use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+
+/// Opens a directory in which names come and go, also where its mode does not let its owner do that: then it is
+/// given one that does, and the one that it had comes back, too. Root needs none.
+pub(crate) fn open_writable(
+    parent: &OwnedFd,
+    name: &OsStr,
+    stat: &Stat,
+) -> Result<(OwnedFd, Option<Mode>), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || opened(|| rustix::fs::openat(parent, name, flags, Mode::empty()));
+    let user = rustix::process::geteuid();
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RUSR) {
+        // It cannot be opened yet, but pointed at: no link is followed.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let at = opened(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
+        let way = format!("/proc/self/fd/{}", at.as_raw_fd());
+        let _ = rustix::fs::chmod(way, mode | Mode::RWXU);
+        return Ok((open()?, Some(mode)));
+    }
+    let fd = open()?;
+    let now = rustix::fs::fstat(&fd)?;
+    let was = open_up(&fd, &now);
+    Ok((fd, was))
+}
+
+/// Lets the owner of an open directory write to it; its mode, which comes back when it is finished, if that was another.
+pub(crate) fn open_up(dir: &OwnedFd, stat: &Stat) -> Option<Mode> {
+    let user = rustix::process::geteuid();
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RWXU) {
+        // What cannot be written to then is told of by name.
+        retry(|| rustix::fs::fchmod(dir, mode | Mode::RWXU)).ok()?;
+        return Some(mode);
+    }
+    None
+}
+
+pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = opened(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))?;
+    Ok(std::fs::File::from(fd))
+}
+
+pub(crate) fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    opened(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))
+}
