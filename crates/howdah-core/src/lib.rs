@@ -10,13 +10,22 @@
 //! * [`Observe`]: what an endpoint says about itself to those who measure.
 //! * [`Ecn`]: what a packet's header says about congestion.
 //! * [`NoWaiting`]: a thread that must not wait for a disk.
+//! * [`num`]: conversions between numbers that cannot go wrong unseen.
 //! * [`units`]: how people write those quantities (`180ms`, `10gbit`, `4GiB`, `1%`).
 
 #![forbid(unsafe_code)]
+// A number that becomes a float may lose its last digits (beyond 2^53): what is calculated with floats are rates and times, which are
+// never that exact.
+#![warn(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss
+)]
 
 pub mod carrier;
 mod ecn;
 mod no_waiting;
+pub mod num;
 mod observe;
 mod range;
 mod range_set;

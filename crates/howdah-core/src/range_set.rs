@@ -201,14 +201,18 @@ mod tests {
 
     const SPACE: u64 = 200;
 
+    fn index(at: u64) -> usize {
+        usize::try_from(at).unwrap_or(usize::MAX)
+    }
+
     fn reference(ops: &[(bool, u64, u64)]) -> (RangeSet, Vec<bool>) {
         let mut set = RangeSet::new();
-        let mut bits = vec![false; SPACE as usize];
+        let mut bits = vec![false; index(SPACE)];
         for &(insert, start, len) in ops {
             let range = ByteRange::new(start, (start + len).min(SPACE));
             let before = bits.iter().filter(|&&b| b).count() as u64;
             for at in range.start..range.end.max(range.start) {
-                bits[at as usize] = insert;
+                bits[index(at)] = insert;
             }
             let after = bits.iter().filter(|&&b| b).count() as u64;
             let changed = if insert {
@@ -226,13 +230,13 @@ mod tests {
         fn agrees_with_a_bitmap(ops in prop::collection::vec((any::<bool>(), 0..SPACE, 0..40u64), 0..60)) {
             let (set, bits) = reference(&ops);
             prop_assert_eq!(set.byte_count(), bits.iter().filter(|&&b| b).count() as u64);
-            let mut rebuilt = vec![false; SPACE as usize];
+            let mut rebuilt = vec![false; index(SPACE)];
             let mut last_end = None;
             for range in set.iter() {
                 prop_assert!(!range.is_empty());
                 prop_assert!(last_end.is_none_or(|end| range.start > end), "ranges touch");
                 last_end = Some(range.end);
-                rebuilt[range.start as usize..range.end as usize].fill(true);
+                rebuilt[index(range.start)..index(range.end)].fill(true);
             }
             prop_assert_eq!(&rebuilt, &bits);
             prop_assert_eq!(set.prefix_len(), bits.iter().take_while(|&&b| b).count() as u64);
@@ -246,14 +250,14 @@ mod tests {
         ) {
             let (set, bits) = reference(&ops);
             let within = ByteRange::new(start, (start + len).min(SPACE));
-            let mut gaps = vec![false; SPACE as usize];
+            let mut gaps = vec![false; index(SPACE)];
             for gap in set.missing(within) {
                 prop_assert!(!gap.is_empty() && gap.start >= within.start && gap.end <= within.end);
-                gaps[gap.start as usize..gap.end as usize].fill(true);
+                gaps[index(gap.start)..index(gap.end)].fill(true);
             }
             for at in 0..SPACE {
-                let want = (within.start..within.end).contains(&at) && !bits[at as usize];
-                prop_assert_eq!(gaps[at as usize], want, "byte {}", at);
+                let want = (within.start..within.end).contains(&at) && !bits[index(at)];
+                prop_assert_eq!(gaps[index(at)], want, "byte {}", at);
             }
             prop_assert_eq!(set.contains(within), set.missing(within).next().is_none());
         }

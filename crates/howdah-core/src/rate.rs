@@ -1,6 +1,7 @@
 //! Rates in bits per second.
 
 use crate::Span;
+use crate::num::floor_to_u64;
 use std::fmt;
 
 /// Bits of a byte times nanoseconds of a second.
@@ -76,7 +77,7 @@ impl Rate {
     /// This rate times a factor; negative and NaN factors give zero.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
-        Self((self.0 as f64 * factor) as u64)
+        Self(floor_to_u64(self.0 as f64 * factor))
     }
 }
 

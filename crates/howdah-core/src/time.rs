@@ -1,5 +1,6 @@
 //! Points in time and lengths of time, in whole nanoseconds.
 
+use crate::num::floor_to_u64;
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
@@ -79,8 +80,7 @@ impl Span {
 
     /// A span of `s` seconds; negative and NaN become zero, too large becomes [`Span::MAX`].
     pub fn from_secs_f64(s: f64) -> Self {
-        // `as` saturates and turns NaN into zero.
-        Self((s * 1e9) as u64)
+        Self(floor_to_u64(s * 1e9))
     }
 
     /// Nanoseconds.
@@ -112,7 +112,7 @@ impl Span {
     /// This span times a factor; negative and NaN factors give zero.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
-        Self((self.0 as f64 * factor) as u64)
+        Self(floor_to_u64(self.0 as f64 * factor))
     }
 
     /// Whether it is zero.

@@ -1,5 +1,6 @@
 //! The contract between a protocol state machine and whatever drives it.
 
+use crate::num::saturating_u32;
 use crate::{Ecn, Time};
 use smallvec::SmallVec;
 
@@ -19,7 +20,7 @@ pub struct Datagram {
 impl Datagram {
     /// UDP payload length on the wire, in bytes.
     pub fn wire_len(&self) -> u32 {
-        self.bytes.len() as u32 + self.absent
+        saturating_u32(self.bytes.len()).saturating_add(self.absent)
     }
 }
 

@@ -8,6 +8,7 @@
 //! assert!((units::parse_probability("1%").unwrap() - 0.01).abs() < 1e-12);
 //! ```
 
+use crate::num::floor_to_u64;
 use crate::{Rate, Span};
 
 /// A quantity that could not be read.
@@ -95,7 +96,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseUnitError> {
         };
         Some(bits * scale)
     })
-    .map(|bits| Rate::from_bits_per_sec(bits as u64))
+    .map(|bits| Rate::from_bits_per_sec(floor_to_u64(bits)))
 }
 
 /// Reads a size in bytes: `4GiB`, `20MB`, `512`. GiB is 2^30, GB is 10^9, `G` alone is GiB.
@@ -132,7 +133,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, ParseUnitError> {
     let digits = format!("{whole}{fraction}");
     let digits: u128 = digits.parse().map_err(|_| too_large())?;
     let bytes = digits.checked_mul(factor).ok_or_else(too_large)?;
-    u64::try_from(bytes / 10u128.pow(fraction.len() as u32)).map_err(|_| too_large())
+    let scale: u128 = fraction.bytes().map(|_| 10).product();
+    u64::try_from(bytes / scale).map_err(|_| too_large())
 }
 
 /// Reads a span of time: `100ms`, `20s`, `50us`, `2min`; `0` needs no unit.

@@ -79,7 +79,8 @@ impl Parameters {
     /// Unknown bytes at the end are those of a later version.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader::new(bytes);
-        let max_datagram = reader.varint_at_most(limits::MAX_DATAGRAM as u64)? as u16;
+        let max_datagram = reader.varint_at_most(limits::MAX_DATAGRAM as u64)?;
+        let max_datagram = u16::try_from(max_datagram).map_err(|_| CodecError::LimitExceeded)?;
         let idle_timeout_ms = reader.varint()?.clamp(100, MAX_IDLE_MS);
         let abilities = if reader.is_empty() {
             0

@@ -2,6 +2,7 @@
 
 use crate::codec::limits;
 use crate::error::PeerMisbehaved;
+use howdah_core::num::{saturating_u32, saturating_usize};
 use howdah_core::{ByteRange, RangeSet};
 use std::collections::VecDeque;
 
@@ -21,7 +22,8 @@ pub(crate) struct ControlSender {
 
 impl ControlSender {
     pub(crate) fn push_message(&mut self, message: &[u8]) {
-        self.bytes.extend((message.len() as u32).to_be_bytes());
+        self.bytes
+            .extend(saturating_u32(message.len()).to_be_bytes());
         self.bytes.extend(message);
     }
 
@@ -78,8 +80,11 @@ impl ControlSender {
     }
 
     pub(crate) fn copy(&self, range: ByteRange, out: &mut Vec<u8>) {
-        let start = (range.start - self.base) as usize;
-        out.extend(self.bytes.range(start..start + range.len() as usize));
+        let start = saturating_usize(range.start - self.base);
+        out.extend(
+            self.bytes
+                .range(start..start + saturating_usize(range.len())),
+        );
     }
 
     pub(crate) fn on_lost(&mut self, range: ByteRange) {
@@ -90,7 +95,7 @@ impl ControlSender {
         self.acked.insert(range);
         let prefix = self.acked.prefix_len();
         if prefix > self.base {
-            self.bytes.drain(..(prefix - self.base) as usize);
+            self.bytes.drain(..saturating_usize(prefix - self.base));
             self.base = prefix;
         }
     }
@@ -115,7 +120,7 @@ impl ControlReceiver {
         if fresh.is_empty() {
             return Ok(());
         }
-        let needed = (fresh.end - self.base) as usize;
+        let needed = saturating_usize(fresh.end - self.base);
         if self.bytes.len() < needed {
             #[cfg(test)]
             tests::count((needed - self.bytes.len()) as u64);
@@ -128,7 +133,7 @@ impl ControlReceiver {
             #[cfg(test)]
             tests::count(gap.len());
             for at in gap.start..gap.end {
-                self.bytes[(at - self.base) as usize] = bytes[(at - offset) as usize];
+                self.bytes[saturating_usize(at - self.base)] = bytes[saturating_usize(at - offset)];
             }
         }
         self.received.insert(range);
@@ -137,7 +142,7 @@ impl ControlReceiver {
 
     /// The next whole message.
     pub(crate) fn next_message(&mut self) -> Result<Option<Vec<u8>>, PeerMisbehaved> {
-        let available = self.received.prefix_len().saturating_sub(self.base) as usize;
+        let available = saturating_usize(self.received.prefix_len().saturating_sub(self.base));
         if available < 4 {
             return Ok(None);
         }

@@ -26,6 +26,15 @@
 //! 4. Call [`Connection::handle_timeout`] when [`Connection::poll_timeout`] says so.
 
 #![forbid(unsafe_code)]
+// Not in tests, which count with numbers that they have chosen.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub mod codec;
 mod config;

@@ -1,5 +1,6 @@
 //! Spreads packets in time: a token bucket that is filled at the pacing rate.
 
+use howdah_core::num::saturating_i64;
 use howdah_core::{Rate, Span, Time};
 
 /// Time's worth of tokens that may pile up while the host does not run the sender.
@@ -32,7 +33,7 @@ impl Pacer {
     pub(crate) fn new(rate: Rate, burst_bytes: u64) -> Self {
         Self {
             rate,
-            tokens: burst_bytes as i64,
+            tokens: saturating_i64(burst_bytes),
             filled_at: Time::ZERO,
             burst: None,
             fine: false,
@@ -60,13 +61,14 @@ impl Pacer {
     /// Lets `bytes` leave at once.
     pub(crate) fn grant(&mut self, now: Time, bytes: u64) {
         self.fill(now);
-        self.tokens = self.tokens.max(bytes as i64);
+        self.tokens = self.tokens.max(saturating_i64(bytes));
         self.bursting = true;
         self.granted = true;
     }
 
     fn burst_bytes(&self) -> Option<i64> {
-        self.burst.map(|span| self.rate.bytes_in(span) as i64)
+        self.burst
+            .map(|span| saturating_i64(self.rate.bytes_in(span)))
     }
 
     pub(crate) fn rate(&self) -> Rate {
@@ -80,8 +82,10 @@ impl Pacer {
         }
         // Fractions of a byte stay on the clock.
         let paid = self.rate.span_for(earned);
-        let cap = self.rate.bytes_in(MAX_CREDIT).max(3_000) as i64;
-        let full = self.tokens.saturating_add(earned.min(1 << 40) as i64);
+        let cap = saturating_i64(self.rate.bytes_in(MAX_CREDIT).max(3_000));
+        let full = self
+            .tokens
+            .saturating_add(saturating_i64(earned.min(1 << 40)));
         self.filled_at = if full > cap {
             now
         } else {
@@ -100,12 +104,13 @@ impl Pacer {
         if let Some(burst) = self.burst_bytes() {
             self.bursting |= self.tokens >= burst;
             return if self.bursting {
-                (self.tokens as u64).max(packet_bytes)
+                self.tokens.unsigned_abs().max(packet_bytes)
             } else {
                 0
             };
         }
-        (self.tokens as u64)
+        self.tokens
+            .unsigned_abs()
             .min(self.rate.bytes_in(MAX_TRAIN))
             .max(packet_bytes)
     }
@@ -125,7 +130,7 @@ impl Pacer {
             return;
         }
         self.fill(now);
-        let keep = self.rate.bytes_in(MAX_TRAIN).max(packet_bytes) as i64;
+        let keep = saturating_i64(self.rate.bytes_in(MAX_TRAIN).max(packet_bytes));
         self.tokens = self.tokens.min(keep);
     }
 
@@ -136,7 +141,7 @@ impl Pacer {
 
     /// That much was sent beside the trains, which wait for it.
     pub(crate) fn charge(&mut self, bytes: u64) {
-        self.tokens -= bytes as i64;
+        self.tokens -= saturating_i64(bytes);
     }
 
     /// Whether a packet may leave now that is no part of a train, and so waits for none to be worth it.
@@ -147,17 +152,17 @@ impl Pacer {
 
     /// When one may, or several at once, as far as that delays the first by no more than a train takes.
     pub(crate) fn next_one(&self) -> Time {
-        let missing = (self.worth().max(1) as i64).saturating_sub(self.tokens);
+        let missing = saturating_i64(self.worth().max(1)).saturating_sub(self.tokens);
         if missing <= 0 {
             return self.filled_at;
         }
-        self.filled_at + self.rate.span_for(missing as u64)
+        self.filled_at + self.rate.span_for(missing.unsigned_abs())
     }
 
     /// When a train may leave that is worth a wake-up.
     pub(crate) fn next_train(&self, packet_bytes: u64) -> Time {
         // A packet's worth is the least.
-        let even = self.worth().max(packet_bytes.min(3_000)) as i64;
+        let even = saturating_i64(self.worth().max(packet_bytes.min(3_000)));
         let want = match self.burst_bytes() {
             Some(_) if self.bursting && self.tokens > 0 => 0,
             Some(burst) => burst.max(1),
@@ -167,7 +172,7 @@ impl Pacer {
         if missing <= 0 {
             return self.filled_at;
         }
-        self.filled_at + self.rate.span_for(missing as u64)
+        self.filled_at + self.rate.span_for(missing.unsigned_abs())
     }
 }
 

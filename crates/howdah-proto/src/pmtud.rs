@@ -7,6 +7,10 @@
 use crate::codec::limits::MIN_DATAGRAM;
 use howdah_core::{Span, Time};
 
+/// What every path carries, as the sizes here are.
+pub(crate) const MIN_SIZE: u16 = 1_200;
+const _: () = assert!(MIN_SIZE as usize == MIN_DATAGRAM);
+
 /// A probe size is given up after that many losses.
 const MAX_PROBE_LOSSES: u8 = 3;
 /// The search ends when what works and what fails are that close, in bytes.
@@ -68,9 +72,9 @@ pub(crate) struct PathMtu {
 impl PathMtu {
     pub(crate) fn new() -> Self {
         Self {
-            current: MIN_DATAGRAM as u16,
+            current: MIN_SIZE,
             ip_overhead: 28,
-            ceiling: MIN_DATAGRAM as u16,
+            ceiling: MIN_SIZE,
             fails_at: u16::MAX,
             candidates: Vec::new(),
             searching: false,
@@ -126,7 +130,7 @@ impl PathMtu {
             let size = if *to_send % 2 == 1 {
                 self.current
             } else {
-                MIN_DATAGRAM as u16
+                MIN_SIZE
             };
             return Some(MtuProbe { size });
         }
@@ -150,7 +154,7 @@ impl PathMtu {
         if let BlackHole::Suspected { small_arrived, .. } = &mut self.black_hole {
             if size == self.current {
                 self.black_hole = BlackHole::No;
-            } else if size == MIN_DATAGRAM as u16 {
+            } else if size == MIN_SIZE {
                 *small_arrived += 1;
                 self.judge_black_hole(now);
             }
@@ -211,7 +215,7 @@ impl PathMtu {
 
     /// Full-size packets were confirmed (`arrived`) or lost.
     pub(crate) fn on_full_size(&mut self, size: u16, arrived: u32, lost: u32) {
-        if size <= MIN_DATAGRAM as u16 || size < self.current {
+        if size <= MIN_SIZE || size < self.current {
             return;
         }
         if arrived > 0 {
@@ -240,7 +244,7 @@ impl PathMtu {
         };
         if large_lost >= BLACK_HOLE_PAIRS && small_arrived > 0 {
             let failed = self.current;
-            self.current = MIN_DATAGRAM as u16;
+            self.current = MIN_SIZE;
             self.black_hole = BlackHole::No;
             self.full_size_lost = 0;
             self.black_holes += 1;

@@ -7,6 +7,7 @@
 use crate::codec::{Coverage, EcnCounts, Report, Run, RxSample, limits, run_len};
 use crate::error::PeerMisbehaved;
 use crate::unconfirmed::Unconfirmed;
+use howdah_core::num::saturating_usize;
 use howdah_core::{Ecn, Span, Time};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -112,7 +113,7 @@ impl Received {
     fn bit(&self, number: u64) -> bool {
         let at = number - self.base;
         self.bits
-            .get((at / 64) as usize)
+            .get(saturating_usize(at / 64))
             .is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
@@ -138,7 +139,7 @@ impl Received {
         if at >= limits::MAX_COVERAGE_SPAN {
             return Err(PeerMisbehaved::NumberTooFar);
         }
-        let word = (at / 64) as usize;
+        let word = saturating_usize(at / 64);
         if word >= self.bits.len() {
             self.bits.resize(word + 1, 0);
         }
@@ -172,7 +173,7 @@ impl Received {
                 number,
                 rx_time_us: now.as_micros(),
             });
-            if self.samples.len() > limits::MAX_SAMPLES as usize {
+            if self.samples.len() > saturating_usize(limits::MAX_SAMPLES) {
                 // Thin out inside the trains: first and last of each are what is asked for.
                 let between = |at: &usize| {
                     let [before, after] = [at - 1, at + 1].map(|i| self.samples[i].rx_time_us);
@@ -188,7 +189,7 @@ impl Received {
 
     /// A packet arrived that a report had called lost.
     fn on_late(&mut self, now: Time, number: u64) {
-        if self.late.len() < limits::MAX_LATE as usize {
+        if self.late.len() < saturating_usize(limits::MAX_LATE) {
             self.late.push(number);
         }
         self.last_late_at = now;
@@ -223,7 +224,12 @@ impl Received {
         // No hole, no wait.
         while settled <= largest {
             let at = settled - self.base;
-            let word = self.bits.get((at / 64) as usize).copied().unwrap_or(0) >> (at % 64);
+            let word = self
+                .bits
+                .get(saturating_usize(at / 64))
+                .copied()
+                .unwrap_or(0)
+                >> (at % 64);
             let ones = u64::from(word.trailing_ones());
             settled += ones;
             if ones < 64 - at % 64 {
@@ -272,7 +278,12 @@ impl Received {
         let mut at = from;
         while at < to {
             let bit = at - self.base;
-            let word = self.bits.get((bit / 64) as usize).copied().unwrap_or(0) >> (bit % 64);
+            let word = self
+                .bits
+                .get(saturating_usize(bit / 64))
+                .copied()
+                .unwrap_or(0)
+                >> (bit % 64);
             let room = 64 - bit % 64;
             let run = u64::from(if value {
                 word.trailing_ones()
@@ -350,7 +361,7 @@ impl Received {
 
     fn prune(&mut self) {
         let keep = self.unconfirmed.lowest().unwrap_or(self.covered_to);
-        let words = (keep.min(self.covered_to).saturating_sub(self.base) / 64) as usize;
+        let words = saturating_usize(keep.min(self.covered_to).saturating_sub(self.base) / 64);
         let words = words.min(self.bits.len());
         self.bits.drain(..words);
         self.base += 64 * words as u64;

@@ -10,6 +10,7 @@ use crate::connection::{Arriving, Connection, Event, Handled, PacketOut, PacketS
 use crate::error::ConnectionError;
 use crate::keys::TAG_LEN;
 use crate::{Config, Policy, Security};
+use howdah_core::num::saturating_u32;
 use howdah_core::{
     Arrival, Datagram, Ecn, HeaderBytes, Observe, RangeSet, Snapshot, Span, Time, Transport,
     WakeReason,
@@ -226,7 +227,7 @@ impl PacketSink for Descriptions<'_> {
         let absent = packet.wire_len() - bytes.len();
         self.0.push(Datagram {
             bytes,
-            absent: absent as u32,
+            absent: saturating_u32(absent),
         });
     }
 }

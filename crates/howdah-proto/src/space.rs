@@ -3,6 +3,7 @@
 use crate::codec::{ConnectionId, Level, limits};
 use crate::error::PeerMisbehaved;
 use crate::keys::KeyPair;
+use howdah_core::num::saturating_usize;
 use howdah_core::{ByteRange, RangeSet};
 
 /// Separate pieces of a flight that are kept; an honest peer sends what it has to say in a few packets. What comes in between is not
@@ -69,7 +70,7 @@ impl HandshakeSpace {
     /// Returns whether anything is newly confirmed.
     pub(crate) fn on_ack(&mut self, offset: u64) -> bool {
         let before = self.acked;
-        self.acked = before.max((offset as usize).min(self.outgoing.len()));
+        self.acked = before.max(saturating_usize(offset).min(self.outgoing.len()));
         self.acked > before
     }
 
@@ -84,7 +85,7 @@ impl HandshakeSpace {
         if !goes_on && self.received.range_count() >= MAX_PIECES {
             return Ok(false);
         }
-        let end = range.end as usize;
+        let end = saturating_usize(range.end);
         if self.incoming.len() < end {
             // Not twice as much, as vectors like it: whose bytes these are is not known yet.
             if end > self.incoming.capacity() {
@@ -98,9 +99,10 @@ impl HandshakeSpace {
         // First bytes win: a later overlap with other content cannot rewrite them.
         let missing: Vec<_> = self.received.missing(range).collect();
         for gap in missing {
-            let from = (gap.start - offset) as usize;
-            let to = (gap.end - offset) as usize;
-            self.incoming[gap.start as usize..gap.end as usize].copy_from_slice(&bytes[from..to]);
+            let from = saturating_usize(gap.start - offset);
+            let to = saturating_usize(gap.end - offset);
+            let place = saturating_usize(gap.start)..saturating_usize(gap.end);
+            self.incoming[place].copy_from_slice(&bytes[from..to]);
         }
         Ok(self.received.insert(range) > 0)
     }
@@ -111,7 +113,7 @@ impl HandshakeSpace {
 
     /// Contiguous bytes that TLS has not seen.
     pub(crate) fn take_readable(&mut self) -> Option<Vec<u8>> {
-        let end = self.received.prefix_len() as usize;
+        let end = saturating_usize(self.received.prefix_len());
         if self.read >= end {
             return None;
         }

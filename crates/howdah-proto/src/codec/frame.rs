@@ -1,6 +1,7 @@
 //! Frames: what a sealed packet says.
 
 use crate::codec::{CodecError, Reader, Report, Writer, limits};
+use howdah_core::num::saturating_usize;
 
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
@@ -123,11 +124,11 @@ pub(crate) fn data_frame(
     buffer[0] = DATA;
     let (mut rest, mut at) = (object, 1);
     while rest >= 0x80 {
-        buffer[at] = rest as u8 | 0x80;
+        buffer[at] = (rest & 0x7f) as u8 | 0x80;
         rest >>= 7;
         at += 1;
     }
-    buffer[at] = rest as u8;
+    buffer[at] = (rest & 0x7f) as u8;
     let len = at + 1 + size_of_val(&offset);
     buffer[at + 1..len].copy_from_slice(&offset.to_be_bytes());
     &buffer[..len]
@@ -158,7 +159,7 @@ impl<'a> FrameIter<'a> {
                 let len = reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?;
                 Frame::Crypto {
                     offset,
-                    bytes: reader.bytes(len as usize)?,
+                    bytes: reader.bytes(saturating_usize(len))?,
                 }
             }
             CRYPTO_ACK => Frame::CryptoAck(reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?),
@@ -172,7 +173,7 @@ impl<'a> FrameIter<'a> {
                 let len = reader.varint_at_most(limits::MAX_DATAGRAM as u64)?;
                 Frame::Control {
                     offset,
-                    bytes: reader.bytes(len as usize)?,
+                    bytes: reader.bytes(saturating_usize(len))?,
                 }
             }
             DATA => Frame::Data {
@@ -184,7 +185,7 @@ impl<'a> FrameIter<'a> {
             CLOSE => {
                 let code = reader.u16()?;
                 let len = reader.varint_at_most(limits::MAX_REASON as u64)?;
-                let reason = std::str::from_utf8(reader.bytes(len as usize)?)
+                let reason = std::str::from_utf8(reader.bytes(saturating_usize(len))?)
                     .map_err(|_| CodecError::BadText)?;
                 Frame::Close { code, reason }
             }

@@ -118,7 +118,7 @@ impl Header {
                 writer.u8(if cookie.is_some() {
                     FIRST_BYTE_INITIAL_WITH_COOKIE
                 } else {
-                    FIRST_BYTE_HANDSHAKE | level.index() as u8
+                    FIRST_BYTE_HANDSHAKE | u8::from(level == Level::Handshake)
                 });
                 writer.u32(version);
                 writer.u64(destination.0);

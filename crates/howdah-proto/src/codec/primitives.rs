@@ -172,10 +172,10 @@ impl<'a> Writer<'a> {
     /// An unsigned LEB128 integer.
     pub fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.out.push((value as u8) | 0x80);
+            self.out.push((value & 0x7f) as u8 | 0x80);
             value >>= 7;
         }
-        self.out.push(value as u8);
+        self.out.push((value & 0x7f) as u8);
     }
 
     /// A varint length and the bytes.

@@ -5,6 +5,7 @@
 
 use crate::codec::{CodecError, Reader, Writer, limits};
 use howdah_core::Ecn;
+use howdah_core::num::saturating_usize;
 use smallvec::SmallVec;
 
 const HAS_DROPS: u8 = 1;
@@ -179,9 +180,9 @@ impl Report {
         + 1
         + 2 * 10
         + 1
-        + limits::MAX_LATE as usize * 10
+        + saturating_usize(limits::MAX_LATE) * 10
         + 1
-        + limits::MAX_SAMPLES as usize * 20
+        + saturating_usize(limits::MAX_SAMPLES) * 20
         + 3 * 10
         + 3 * 10
         + 1;

@@ -1,8 +1,9 @@
 //! Reports: made by the receiver, read by the sender.
 
 use super::{Connection, ReportWish};
-use crate::codec::{EcnCounts, Report, limits};
+use crate::codec::{EcnCounts, Report};
 use crate::error::PeerMisbehaved;
+use crate::pmtud::MIN_SIZE;
 use crate::rate::{Feedback, Point, TrainPoint, sink};
 use crate::sent::{Content, Fate, SentPacket};
 use howdah_core::{ByteRange, Span, Time};
@@ -318,7 +319,7 @@ impl Connection {
             self.heard.peer_socket.on_late(packet.time);
         }
         self.heard.acked_packets += 1;
-        if packet.size > limits::MIN_DATAGRAM as u16 {
+        if packet.size > MIN_SIZE {
             self.mtu.on_full_size(packet.size, 1, 0);
         }
         match packet.content {
@@ -368,7 +369,7 @@ impl Connection {
         if self.heard.peer_socket.on_lost(packet.time) {
             self.heard.lost_sent_at.push(packet.time);
         }
-        if packet.size > limits::MIN_DATAGRAM as u16 {
+        if packet.size > MIN_SIZE {
             self.mtu.on_full_size(packet.size, 0, 1);
         }
     }

@@ -1,11 +1,12 @@
 //! From the first packet to proven identities.
 
 use super::{Connection, Event, State};
-use crate::codec::{DoorAnswer, DoorPacket, Frame, Level, VERSION, limits};
+use crate::codec::{DoorAnswer, DoorPacket, Frame, Level, VERSION};
 use crate::config::Parameters;
 use crate::error::{ConnectionError, PeerMisbehaved};
 use crate::handshake::{NewKeys, Side};
 use crate::keys::KeyRing;
+use crate::pmtud::MIN_SIZE;
 use crate::rate::RateControl;
 use crate::space::{HandshakeSpace, LEVELS};
 use howdah_core::{Span, Time};
@@ -105,8 +106,7 @@ impl Connection {
         self.alive.last_feedback_at = now;
         let overhead = if self.reach.remote.is_ipv4() { 28 } else { 48 };
         let ceiling = self.config.max_datagram.min(parameters.max_datagram);
-        self.mtu
-            .start(ceiling.max(limits::MIN_DATAGRAM as u16), overhead);
+        self.mtu.start(ceiling.max(MIN_SIZE), overhead);
         if self.side == Side::Server {
             self.opening.done_due = true;
             self.opening.confirmed = true;

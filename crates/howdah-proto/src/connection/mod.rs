@@ -27,6 +27,7 @@ use crate::pmtud::PathMtu;
 use crate::sent::SentPackets;
 use crate::space::Ids;
 use crate::trap::{Trap, left_out_of};
+use howdah_core::num::floor_to_u64;
 use howdah_core::{RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -400,7 +401,7 @@ impl Connection {
 
     /// State of the sink, told to the sender with each report; soon, if its queue fills.
     pub fn set_sink_state(&mut self, sink: SinkState) {
-        let steps = |sink: SinkState| (sink.fill() * SINK_STEPS) as u64;
+        let steps = |sink: SinkState| floor_to_u64(sink.fill() * SINK_STEPS);
         let (before, now) = (self.taking.sink.map_or(0, steps), steps(sink));
         if now > before && sink.fill() >= SINK_TOLD_FROM {
             self.reporting.wish = ReportWish::Now;

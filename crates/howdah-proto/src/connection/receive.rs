@@ -12,6 +12,7 @@ use crate::meter::Meter;
 use crate::objects::Placed;
 use crate::received::Arrived;
 use crate::space::HandshakeSpace;
+use howdah_core::num::{saturating_u32, saturating_usize};
 use howdah_core::{ByteRange, Ecn, Span, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
@@ -34,7 +35,7 @@ pub struct Arriving {
 impl Arriving {
     /// Which bytes of an object came, of which `len` are there.
     fn range(&self, offset: u64, len: usize) -> Result<ByteRange, PeerMisbehaved> {
-        let absent = self.absent.saturating_sub(TAG_LEN as u32);
+        let absent = self.absent.saturating_sub(saturating_u32(TAG_LEN));
         let len = len as u64 + u64::from(absent);
         if offset + len > limits::MAX_OFFSET {
             return Err(PeerMisbehaved::DataBeyondEnd);
@@ -371,7 +372,7 @@ impl Connection {
         self.stats.data_bytes_received += new;
         self.stats.data_bytes_duplicate += len - new;
         let part = |range: ByteRange| Part {
-            at: at + (range.start - offset) as usize,
+            at: at + saturating_usize(range.start - offset),
             range,
         };
         let parts = ranges.into_iter().map(part).collect();

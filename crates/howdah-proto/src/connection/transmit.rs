@@ -10,6 +10,7 @@ use crate::keys::{AeadKey, KeyRing, TAG_LEN};
 use crate::objects::NextData;
 use crate::sent::{Content, Fate, SentPacket};
 use crate::space::HandshakeSpace;
+use howdah_core::num::{saturating_u16, saturating_usize};
 use howdah_core::{ByteRange, Ecn, Span, Time};
 use std::net::SocketAddr;
 
@@ -34,7 +35,9 @@ pub struct PacketOut<'a> {
 impl PacketOut<'_> {
     /// UDP payload bytes of the finished packet.
     pub fn wire_len(&self) -> usize {
-        let payload = self.payload.map_or(0, |(_, range)| range.len() as usize);
+        let payload = self
+            .payload
+            .map_or(0, |(_, range)| saturating_usize(range.len()));
         self.header.len() + self.frames.len() + payload + self.padding + TAG_LEN
     }
 }
@@ -174,7 +177,7 @@ impl Connection {
             .reach
             .bytes_from_unvalidated
             .saturating_sub(self.reach.bytes_to_unvalidated);
-        limits::MIN_DATAGRAM.min(credit as usize)
+        limits::MIN_DATAGRAM.min(saturating_usize(credit))
     }
 
     fn handshake_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
@@ -338,7 +341,7 @@ impl Connection {
             .expect("data packets are built once keys exist");
         let probe_timeout = self.pace.rtt.probe_timeout(Self::max_report_delay());
         let (phase, key) = keys.seal_key(now, number, probe_timeout);
-        let header = data_header(phase, self.ids.remote, number as u32);
+        let header = data_header(phase, self.ids.remote, (number & 0xffff_ffff) as u32);
         let packet = PacketOut {
             header: &header,
             frames,
@@ -353,7 +356,7 @@ impl Connection {
             time: now,
             sent_before: self.stats.bytes_sent,
             content,
-            size: bytes as u16,
+            size: saturating_u16(bytes),
             fate: Fate::Outstanding,
             capable: self.heard.marking.on_sent(),
         });
@@ -402,7 +405,7 @@ impl Connection {
                 .control_tx
                 .next_range((ROOM - frames.len() - 24) as u64)
             {
-                let mut bytes = Vec::with_capacity(range.len() as usize);
+                let mut bytes = Vec::with_capacity(saturating_usize(range.len()));
                 self.streams.control_tx.copy(range, &mut bytes);
                 let frame = Frame::Control {
                     offset: range.start,
@@ -555,7 +558,7 @@ impl Connection {
             return None;
         }
         let full = usize::from(self.mtu.current());
-        let budget = self.pace.pacer.train(now, full as u64) as usize;
+        let budget = saturating_usize(self.pace.pacer.train(now, full as u64));
         if budget == 0 {
             return None;
         }
@@ -573,8 +576,10 @@ impl Connection {
                 break;
             };
             let frames = data_frame(&mut buffer, data.object, data.range.start);
-            let len =
-                crate::codec::DATA_HEADER_LEN + frames.len() + data.range.len() as usize + TAG_LEN;
+            let len = crate::codec::DATA_HEADER_LEN
+                + frames.len()
+                + saturating_usize(data.range.len())
+                + TAG_LEN;
             if info.is_some_and(|i| len > i.segment_size) {
                 if !data.repeat {
                     self.streams.outgoing.put_back(data);

@@ -62,7 +62,7 @@ fn come_again_s(full: Full, client: ConnectionId) -> u16 {
         Full::Handshakes(_) => (1, 3),
         Full::Connections(_) => (10, 10),
     };
-    least + (client.0 % spread) as u16
+    least + u16::try_from(client.0 % spread).unwrap_or(0)
 }
 
 impl Endpoint {

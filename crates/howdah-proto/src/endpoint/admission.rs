@@ -105,7 +105,7 @@ impl std::fmt::Debug for Admission {
 }
 
 fn seconds(now: Time) -> u32 {
-    (now.since(Time::ZERO).as_millis() / 1_000) as u32
+    u32::try_from(now.since(Time::ZERO).as_millis() / 1_000).unwrap_or(u32::MAX)
 }
 
 impl Admission {

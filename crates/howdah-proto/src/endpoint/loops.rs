@@ -11,6 +11,7 @@ use super::demux::Route;
 use super::{ConnKey, Endpoint, Slot};
 use crate::codec::{ConnectionId, Header};
 use howdah_core::Time;
+use howdah_core::num::saturating_usize;
 use std::collections::BTreeMap;
 
 /// Loops that one port may have. A connection's loop is the rest of its id by this: the last three bits.
@@ -61,7 +62,7 @@ struct Place {
 pub(super) struct Loops(Option<Place>);
 
 fn home_of(id: ConnectionId) -> usize {
-    (id.0 % LOOPS_MAX as u64) as usize
+    saturating_usize(id.0 % LOOPS_MAX as u64)
 }
 
 impl Place {

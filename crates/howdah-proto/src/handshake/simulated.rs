@@ -3,6 +3,7 @@
 use super::{HandshakeError, NewKeys, Side};
 use crate::codec::{Reader, Writer};
 use crate::keys::{KeyPair, KeySource};
+use howdah_core::num::{saturating_u16, saturating_usize};
 
 /// Flights of the size of the real ones (X25519MLKEM768, Ed25519 raw keys), saying nothing.
 pub(crate) struct SimulatedHandshake {
@@ -39,7 +40,7 @@ impl SimulatedHandshake {
     fn flight(&self, len: usize, out: &mut Vec<u8>) {
         let start = out.len();
         let mut writer = Writer::new(out);
-        writer.u16(len as u16);
+        writer.u16(saturating_u16(len));
         writer.prefixed(&self.parameters);
         out.resize(start + len.max(out.len() - start), 0);
     }
@@ -54,7 +55,7 @@ impl SimulatedHandshake {
         let parameters = reader
             .varint()
             .ok()
-            .and_then(|n| reader.bytes(n as usize).ok());
+            .and_then(|n| reader.bytes(saturating_usize(n)).ok());
         Some(parameters.unwrap_or_default().to_vec())
     }
 

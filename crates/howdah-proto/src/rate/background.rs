@@ -18,6 +18,7 @@ use super::noise::Noise;
 use super::overflow::LossByDelay;
 use super::{Feedback, Share};
 use crate::rtt::WindowedMin;
+use howdah_core::num::floor_to_u64;
 use howdah_core::{Rate, Span, Time};
 
 /// Rate before anything is known.
@@ -280,7 +281,7 @@ impl Background {
             if self.queue < self.target() / 2 {
                 let loss = lost_here as f64 / packets.max(1) as f64;
                 self.loss_floor
-                    .push(feedback.now, (loss.min(0.25) * 1e9) as u64);
+                    .push(feedback.now, floor_to_u64(loss.min(0.25) * 1e9));
             }
             self.loss_block = (point.acked_packets, point.lost_packets);
         }

@@ -23,6 +23,7 @@ use self::steps::Steps;
 use super::overflow::LossByDelay;
 use super::{Feedback, Share};
 use crate::rtt::WindowedMin;
+use howdah_core::num::floor_to_u64;
 use howdah_core::{Rate, Span, Time};
 
 /// What is left after an overflow beside others.
@@ -537,7 +538,7 @@ impl Company {
             self.losses.on_cut();
         }
         let bits = window * self.packet_bytes * 8.0 / rtt.as_secs_f64().max(1e-6);
-        Some(Rate::from_bits_per_sec(bits as u64).min(most))
+        Some(Rate::from_bits_per_sec(floor_to_u64(bits)).min(most))
     }
 }
 

@@ -6,6 +6,7 @@
 //! expiry of its minimum, draft-cardwell-iccrg-bbr-congestion-control; here by what is seen of the queue.)
 
 use crate::rtt::WindowedMin;
+use howdah_core::num::floor_to_u64;
 use howdah_core::{Span, Time};
 
 const EVERY: Span = Span::from_secs(5);
@@ -134,14 +135,14 @@ impl Drains {
     /// What was sent without a drain of this kind.
     pub(super) fn on_sent(&mut self, now: Time, sent: f64) {
         self.least_sent
-            .push(now, (sent.clamp(0.0, 1.0) * 1e9) as u64);
+            .push(now, floor_to_u64(sent.clamp(0.0, 1.0) * 1e9));
     }
 
     /// Once per report, after the rate was decided: `sent` of the capacity. What may be sent instead, as a share of the
     /// capacity, during a drain.
     pub(super) fn step(&mut self, now: Time, rtt: Span, sent: f64, seen: &Seen) -> Option<f64> {
         self.least_sent
-            .push(now, (sent.clamp(0.0, 1.0) * 1e9) as u64);
+            .push(now, floor_to_u64(sent.clamp(0.0, 1.0) * 1e9));
         let was_longer = |before| before > seen.base + BASE_WRONG.as_nanos();
         if self.base_at_first.is_some_and(was_longer) {
             self.base_at_first = None;

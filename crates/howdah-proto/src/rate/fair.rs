@@ -24,6 +24,7 @@ use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View
 use super::yielding::Yielding;
 use super::{Feedback, PathKnowledge, Share};
 use crate::rtt::WindowedMin;
+use howdah_core::num::floor_to_u64;
 use howdah_core::{Rate, Span, Time};
 
 /// Below that rate nothing is steered any more.
@@ -432,7 +433,7 @@ impl Fair {
             if self.phase != Phase::Startup && self.queue_does_not_overflow() {
                 self.losses
                     .floor
-                    .push(feedback.now, (loss.min(0.25) * 1e9) as u64);
+                    .push(feedback.now, floor_to_u64(loss.min(0.25) * 1e9));
             }
             self.losses.block = (point.acked_packets, point.lost_packets);
         }

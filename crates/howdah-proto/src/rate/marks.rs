@@ -15,6 +15,7 @@ mod balance;
 
 use super::{Feedback, Share};
 use balance::Balance;
+use howdah_core::num::floor_to_u64;
 use howdah_core::{Rate, Span, Time};
 
 /// Weight of a round trip in the smoothed share.
@@ -128,7 +129,7 @@ impl Marks {
     /// The rate is no more than this.
     pub(super) fn ceiling(&self) -> Option<Rate> {
         self.ceiling
-            .map(|bits| Rate::from_bits_per_sec(bits as u64))
+            .map(|bits| Rate::from_bits_per_sec(floor_to_u64(bits)))
     }
 
     /// Marks come early and often.
@@ -261,7 +262,7 @@ impl Marks {
         let quiet = (QUIET * back + QUIET_ROUNDS * round_s).min(60.0);
         self.ceiling = Some(ceiling);
         self.cut_next = seen.now + spacing;
-        self.quiet_at = seen.now + Span::from_nanos((quiet * 1e9) as u64);
+        self.quiet_at = seen.now + Span::from_nanos(floor_to_u64(quiet * 1e9));
     }
 
     /// What is added in a round trip of that length, in bits per second.

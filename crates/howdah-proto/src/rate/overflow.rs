@@ -5,6 +5,7 @@
 //! queueing delay of their time; if loss at large delays is far above the loss at smaller ones, it is
 //! the queue's. (Loss differentiation by delay: Biaz and Vaidya 1999; Cen, Cosman, Voelker 2003.)
 
+use howdah_core::num::{floor_to_usize, saturating_i32};
 use howdah_core::{Span, Time};
 use std::collections::VecDeque;
 
@@ -110,7 +111,7 @@ fn class_of(delay: Span) -> usize {
         return 0;
     }
     let ratio = delay.as_secs_f64() / FIRST.as_secs_f64();
-    (1 + (ratio.ln() / STEP.ln()) as usize).min(CLASSES - 1)
+    (1 + floor_to_usize(ratio.ln() / STEP.ln())).min(CLASSES - 1)
 }
 
 impl LossByDelay {
@@ -208,7 +209,7 @@ impl LossByDelay {
         // Those packets may have been settled as delivered by earlier reports.
         let all: u64 = self.latest.iter().map(|c| c.packets).sum();
         let now = latest.lost as f64 > (RATIO * floor + SLACK) * all as f64;
-        let limit = FIRST.mul_f64(STEP.powi(class as i32 - 1));
+        let limit = FIRST.mul_f64(STEP.powi(saturating_i32(class) - 1));
         Some(Overflow { limit, floor, now })
     }
 

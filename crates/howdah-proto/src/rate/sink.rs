@@ -7,6 +7,7 @@
 
 use crate::codec::SinkState;
 use crate::rtt::WindowedMin;
+use howdah_core::num::floor_to_u64;
 use howdah_core::{Rate, Span, Time};
 
 /// The share of the queue that is to be filled: half is left for drains that falter.
@@ -51,7 +52,7 @@ pub(crate) fn limit(
     // Above the goal it may be the drain that faltered since it was measured.
     let share = (1.0 + FILL - fill).clamp(LEAST, 1.0);
     let bytes_per_s = drain * share + (FILL * capacity - predicted) / settle_s;
-    let rate = Rate::from_bits_per_sec((bytes_per_s.max(drain * LEAST) * 8.0) as u64);
+    let rate = Rate::from_bits_per_sec(floor_to_u64(bytes_per_s.max(drain * LEAST) * 8.0));
     Some(rate.max(LEAST_RATE))
 }
 
