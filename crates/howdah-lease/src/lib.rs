@@ -39,7 +39,7 @@ pub use record::{Finished, NotFinished, Record, finish};
 pub use run::{Fetched, Mark, Moved, RunAction, RunMover, TreeRecord};
 pub use seal::{Name, Torn, sealed, unsealed};
 pub use tree::{
-    Cutter, MEMBERS_MAX, Member, Share, Sheet, Time, TreeOrder, TreePlan, is_same_moment,
+    Cutter, MEMBERS_MAX, Member, SHEET_MAX, Share, Sheet, Time, TreeOrder, TreePlan, is_same_moment,
 };
 
 /// 32 bytes of BLAKE3: the chaining value of a subtree, or the hash of a whole file.

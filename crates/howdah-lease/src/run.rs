@@ -46,6 +46,7 @@ pub struct TreeRecord {
     /// How long it took.
     pub seconds: f64,
     /// Of each file of the lease, in their order; of a range of a large file, one.
+    #[serde(deserialize_with = "crate::tree::at_most")]
     pub moved: Vec<Moved>,
 }
 
@@ -54,6 +55,20 @@ impl TreeRecord {
     pub fn is_complete(&self) -> bool {
         let is_here = |moved: &Moved| matches!(moved, Moved::Here { .. });
         self.moved.iter().all(is_here)
+    }
+
+    /// What both say of the same lease in the same epoch, which two runs may have: what one has put into its place is there. `bytes` says
+    /// how long a file of it is.
+    pub fn join(&mut self, other: &Self, bytes: impl Fn(usize) -> u64) {
+        for (index, (ours, theirs)) in self.moved.iter_mut().zip(&other.moved).enumerate() {
+            if matches!(
+                (&*ours, theirs),
+                (Moved::Lacking { .. }, Moved::Here { .. })
+            ) {
+                *ours = theirs.clone();
+                self.bytes = self.bytes.saturating_add(bytes(index));
+            }
+        }
     }
 
     /// A line of JSON, and one with its BLAKE3.
@@ -160,6 +175,14 @@ impl RunMover {
     /// Whether that file has come as it was planned.
     pub fn is_placed(&self, index: usize) -> bool {
         matches!(self.moved.get(index), Some(Moved::Here { .. }))
+    }
+
+    /// Of the content of that file, if it has come as it was planned.
+    pub fn value(&self, index: usize) -> Option<Value> {
+        match self.moved.get(index)? {
+            Moved::Here { blake3, .. } => Some(*blake3),
+            Moved::Lacking { .. } => None,
+        }
     }
 
     /// What to do next.
@@ -279,6 +302,7 @@ impl RunMover {
     }
 }
 
+/// How what has come differs from what was planned.
 fn difference(planned: &Member, size: u64, mtime: Time) -> Option<&'static str> {
     if planned.size != size {
         Some("it has another size")

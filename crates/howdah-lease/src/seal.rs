@@ -47,6 +47,13 @@ impl Name {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Bytes of it in JSON.
+    pub(crate) fn text_len(&self) -> usize {
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' if *byte != b'%');
+        let others = self.0.iter().filter(|byte| !is_plain(byte)).count();
+        self.0.len() + 2 * others
+    }
 }
 
 impl Serialize for Name {

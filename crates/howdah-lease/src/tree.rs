@@ -3,10 +3,17 @@
 use crate::plan::{LEASES_MAX, check_id, check_lease_bytes};
 use crate::{Lease, Name, Plan, PlanError, Torn, Version, sealed, unsealed};
 use howdah_core::ByteRange;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Files of one lease: a lease of empty files takes its time, too, and its record is read into memory.
 pub const MEMBERS_MAX: usize = 8192;
+/// Bytes of what is read of one lease, its [`Sheet`] or a record of it: so many files with names of 2 KiB.
+pub const SHEET_MAX: u64 = 16 << 20;
+/// Bytes of the names of one lease, as a sheet has them: half of that.
+const NAMES_MAX: usize = 8 << 20;
 pub(crate) const FORMAT: u32 = 2;
 
 /// Seconds and nanoseconds since 1970.
@@ -31,7 +38,7 @@ pub struct Member {
 #[serde(rename_all = "lowercase")]
 pub enum Share {
     /// These files, each whole.
-    Run(Vec<Member>),
+    Run(#[serde(deserialize_with = "at_most")] Vec<Member>),
     /// A range of a file that is longer than a lease.
     Part {
         /// Which file, below the top.
@@ -100,6 +107,8 @@ pub struct Cutter {
     bytes: u64,
     run: Vec<Member>,
     run_bytes: u64,
+    /// Of their names.
+    run_names: usize,
     /// Of large files that are told of and have none yet.
     announced: u64,
 }
@@ -120,6 +129,7 @@ impl Cutter {
             bytes: 0,
             run: Vec::new(),
             run_bytes: 0,
+            run_names: 0,
             announced: 0,
         })
     }
@@ -149,10 +159,13 @@ impl Cutter {
     ///
     /// [`PlanError::TooManyLeases`].
     pub fn small(&mut self, member: Member) -> Result<Option<Sheet>, PlanError> {
+        let name = member.name.text_len();
         let is_full = self.run.len() >= MEMBERS_MAX
+            || self.run_names + name > NAMES_MAX
             || self.run_bytes.saturating_add(member.size) > self.order.lease_bytes
                 && !self.run.is_empty();
         let sheet = if is_full { self.close()? } else { None };
+        self.run_names += name;
         self.run_bytes = self.run_bytes.saturating_add(member.size);
         self.run.push(member);
         Ok(sheet)
@@ -169,6 +182,7 @@ impl Cutter {
         }
         self.files += self.run.len() as u64;
         let bytes = std::mem::take(&mut self.run_bytes);
+        self.run_names = 0;
         self.bytes = self.bytes.saturating_add(bytes);
         let share = Share::Run(std::mem::take(&mut self.run));
         self.sheet(share).map(Some)
@@ -313,6 +327,36 @@ impl TreePlan {
         let range: ByteRange = within.ok_or(PlanError::TooManyLeases)?.range;
         Ok((file, Lease { id: lease, range }))
     }
+}
+
+/// Reads a list of no more than [`MEMBERS_MAX`]: who wrote it may be somebody else.
+pub(crate) fn at_most<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct AtMost<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of {MEMBERS_MAX} at the most")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<T>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(next) = from.next_element()? {
+                if list.len() >= MEMBERS_MAX {
+                    return Err(A::Error::invalid_length(list.len() + 1, &self));
+                }
+                list.push(next);
+            }
+            Ok(list)
+        }
+    }
+
+    from.deserialize_seq(AtMost(PhantomData))
 }
 
 impl Sheet {
@@ -464,6 +508,45 @@ mod tests {
         assert_eq!(cutter.announce(0), Err(PlanError::TooManyLeases));
         let mut cutter = Cutter::new(order()).unwrap();
         assert_eq!(cutter.announce(u64::MAX), Err(PlanError::TooManyLeases));
+    }
+
+    /// What is read of one lease is bounded, whoever wrote it.
+    #[test]
+    fn h17_a_lease_has_so_many_files_and_names_and_no_more() {
+        let sheet = |count| Sheet {
+            plan: "p".into(),
+            lease: 0,
+            share: Share::Run((0..count).map(|n| member(n, 0)).collect()),
+        };
+        assert!(Sheet::decode(sheet(MEMBERS_MAX).encode().as_bytes()).is_ok());
+        assert!(Sheet::decode(sheet(MEMBERS_MAX + 1).encode().as_bytes()).is_err());
+        let record = |count| crate::TreeRecord {
+            plan: "p".into(),
+            lease: 0,
+            epoch: 1,
+            bytes: 0,
+            seconds: 0.0,
+            moved: vec![crate::Moved::Lacking { why: "x".into() }; count],
+        };
+        let read = |count| crate::TreeRecord::decode(record(count).encode().as_bytes());
+        assert!(read(MEMBERS_MAX).is_ok() && read(MEMBERS_MAX + 1).is_err());
+        // Names of bytes that JSON has three of each for.
+        let mut cutter = Cutter::new(order()).unwrap();
+        let long = |number: usize| Member {
+            name: Name::new([format!("{number}/").as_bytes(), &[0xff; 4000]].concat()).unwrap(),
+            size: 0,
+            mtime: (7, 8),
+        };
+        let mut sheets = Vec::new();
+        for number in 0..1000 {
+            sheets.extend(cutter.small(long(number)).unwrap());
+        }
+        sheets.extend(cutter.close().unwrap());
+        assert_eq!(sheets.len(), 2);
+        for sheet in sheets {
+            assert!((sheet.encode().len() as u64) < SHEET_MAX);
+        }
+        assert_eq!(cutter.end().files(), 1000);
     }
 
     #[test]

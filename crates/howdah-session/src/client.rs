@@ -12,8 +12,11 @@ use howdah_core::RangeSet;
 /// What a client wants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wants {
-    /// To send a file, or a lease of one.
+    /// To send a file.
     Put,
+    /// To send a lease of one. What is there of it is hashed before the server says what lacks, and all of it before it is in its place: of
+    /// a long one that takes long.
+    PutLease,
     /// A file, a range of one, or which version of it is there.
     Get,
     /// To send a tree, to have one, or a description of one. `removes`: the server removes what it has sent.
@@ -312,17 +315,21 @@ where
 
     /// What of the server is missing now. `has_all`: it has all bytes of what leaves, or questions about files that it has not answered.
     pub fn waits_for(&self, has_all: bool) -> Option<Wait> {
+        let (ready, verdict) = match self.wants {
+            Wants::PutLease => (Wait::Progress, Wait::Progress),
+            _ => (Wait::Answer, Wait::Verdict),
+        };
         match self.stage {
             Stage::Before | Stage::Over => None,
-            Stage::Asked => Some(Wait::Answer),
+            Stage::Asked => Some(ready),
             // It still removes what it has sent.
             Stage::Thanking => (!self.removes()).then_some(Wait::Thanks),
             Stage::Moving if self.wants == Wants::Files => has_all.then_some(Wait::Progress),
             Stage::Moving => match (&self.sending, &self.receiving) {
-                (Some(sending), _) if sending.as_ref().waits_for_ready() => Some(Wait::Answer),
+                (Some(sending), _) if sending.as_ref().waits_for_ready() => Some(ready),
                 (Some(sending), _) => {
                     let is_told = sending.as_ref().ended().is_some();
-                    (has_all && is_told).then_some(Wait::Verdict)
+                    (has_all && is_told).then_some(verdict)
                 }
                 (None, Some(receiving)) => receiving.as_ref().waits_for_end().then_some(Wait::End),
                 (None, None) => None,

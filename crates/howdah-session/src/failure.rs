@@ -23,10 +23,12 @@ pub enum FailureKind {
     Usage,
     /// The other side broke the protocol or speaks another version.
     Protocol,
+    /// It is done for somebody else just now, or for a lost connection of the same client: asking again helps.
+    AtWork,
 }
 
 impl FailureKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Io,
         Self::NotFound,
         Self::Refused,
@@ -36,6 +38,7 @@ impl FailureKind {
         Self::SourceChanged,
         Self::Usage,
         Self::Protocol,
+        Self::AtWork,
     ];
 
     /// Its number on the wire.

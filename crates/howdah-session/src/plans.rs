@@ -127,6 +127,8 @@ pub enum PlanRequest {
 
 /// Bytes of a sheet, or of a list of hashes, in one part.
 pub const SHEET_PART: usize = 16 << 10;
+/// Parts of sheets that are under way at a time.
+pub const SHEETS_ASKED: usize = 64;
 
 /// A run of a lease.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]

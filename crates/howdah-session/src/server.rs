@@ -100,10 +100,9 @@ pub enum Order<P: Parts> {
     Put(Box<Put>, Option<Box<LeasePut>>),
     /// Open a source, with a BLAKE3 at its end or without; then [`sends`](Server::sends).
     Get(PathBytes, bool, Get),
-    /// Begin what a message of a tree asks for, which has all its names and rules; then [`does`](Server::does).
-    Tree(Message),
-    /// The tree that is put next goes there, in the room of a plan.
-    IntoPlan(PlanPlace),
+    /// Begin what a message of a tree asks for, which has all its names and rules; then [`does`](Server::does). One that is put may go into
+    /// the room of a plan.
+    Tree(Message, Option<PlanPlace>),
     /// Look for an answer; then [`does`](Server::does).
     Ask(Question),
     /// Say that questions about files may come; then [`does`](Server::does).
@@ -145,6 +144,8 @@ pub struct Server<P: Parts> {
     holes: Announced,
     /// Names and rules of the request that comes next.
     asked: Asked,
+    /// Where it goes in the room of a plan, if it is a tree that is put.
+    into: Option<PlanPlace>,
 }
 
 macro_rules! parts {
@@ -201,6 +202,7 @@ impl<P: Parts> Server<P> {
             later: VecDeque::new(),
             holes: Announced::default(),
             asked: Asked::at_most(selection_memory),
+            into: None,
         }
     }
 
@@ -257,7 +259,7 @@ impl<P: Parts> Server<P> {
                 return Ok(self.begin(message)?);
             }
             Message::Selection(part) if is_free => self.asked.note(part)?,
-            Message::IntoPlan(into) if is_free => return Ok(Order::IntoPlan(into)),
+            Message::IntoPlan(into) if is_free => self.into = Some(into),
             Message::Holes { object, ranges } => self.holes.note(object, ranges),
             Message::Values {
                 object,
@@ -324,6 +326,8 @@ impl<P: Parts> Server<P> {
     /// Something is asked for.
     fn begin(&mut self, message: Message) -> Result<Order<P>, Misbehaved> {
         let mut comes = None;
+        // It is of the request that comes next, whatever that is.
+        let into = self.into.take();
         let order = match message {
             Message::Put {
                 object,
@@ -392,7 +396,8 @@ impl<P: Parts> Server<P> {
                     }
                     _ => {}
                 }
-                Order::Tree(tree)
+                let into = into.filter(|_| matches!(tree, Message::TreePut { .. }));
+                Order::Tree(tree, into)
             }
         };
         self.does = Does::Begins {

@@ -1,7 +1,6 @@
 //! What may be said when: each word of a peer in each state.
 
 use howdah_core::{ByteRange, RangeSet};
-use howdah_session::SourceIdentity;
 use howdah_session::client::{self, Stage, Wants};
 use howdah_session::message::{Message, SideReport};
 use howdah_session::pace::Pace;
@@ -9,6 +8,7 @@ use howdah_session::questions::Sum;
 use howdah_session::resume::{GROUP, WireHeld};
 use howdah_session::server::{Does, Order, Parts, Server};
 use howdah_session::transfer::{End, Get, Incoming, Opened, Outgoing, check_resumed, resumable};
+use howdah_session::{SourceIdentity, Wait};
 
 const SIZE: u64 = 9 * GROUP + 5;
 const END: End = End {
@@ -211,7 +211,14 @@ fn a_client_hears_what_it_has_asked_for_and_once() {
         client
     };
     let tree = Wants::Tree { removes: false };
-    let all = [Wants::Put, Wants::Get, tree, Wants::Ask, Wants::Files];
+    let all = [
+        Wants::Put,
+        Wants::PutLease,
+        Wants::Get,
+        tree,
+        Wants::Ask,
+        Wants::Files,
+    ];
     let stages = [
         Stage::Before,
         Stage::Asked,
@@ -247,6 +254,10 @@ fn a_client_hears_what_it_has_asked_for_and_once() {
         assert!(hear(get(), false).is_err());
         assert_eq!(of(wants, stage).has_all(), stage == Stage::Thanking);
     }
+    // What is there of a lease may have to be hashed for long before it is said.
+    let waits = |wants| of(wants, Stage::Asked).waits_for(false);
+    assert_eq!(waits(Wants::Put), Some(Wait::Answer));
+    assert_eq!(waits(Wants::PutLease), Some(Wait::Progress));
     let removes = Wants::Tree { removes: true };
     assert!(!of(removes, Stage::Thanking).has_all());
     // It comes as one object, and that once.

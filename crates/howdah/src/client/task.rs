@@ -107,7 +107,8 @@ impl Task {
     /// The same for the machine of the session.
     pub(super) fn wants(&self) -> Wants {
         match self {
-            Self::Put { .. } | Self::PutLease(_) => Wants::Put,
+            Self::Put { .. } => Wants::Put,
+            Self::PutLease(_) => Wants::PutLease,
             Self::Get { .. } | Self::Look(..) | Self::Range(..) => Wants::Get,
             Self::GetTree { options, .. } => Wants::Tree {
                 removes: options.remove_source,

@@ -2,10 +2,10 @@
 //! us: so each name is opened from the directory that it lies in, and no link is followed, neither at its end nor on the way.
 
 use howdah_lease::Time;
-use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    self as sys, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps,
-    UTIME_OMIT,
+    self as sys, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, Timespec,
+    Timestamps, UTIME_OMIT,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -392,6 +392,24 @@ impl Dir {
         // Servers of files may take one user for another one.
         let ours = sys::fstat(&self.nameless()?)?.st_uid;
         Ok(ours != owner)
+    }
+}
+
+/// Nobody else has it locked, and nobody gets it as long as it is open. `false`: somebody has.
+pub fn lock(file: impl AsFd) -> io::Result<bool> {
+    locked(file, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// The same beside others who do this.
+pub fn lock_shared(file: impl AsFd) -> io::Result<bool> {
+    locked(file, FlockOperation::NonBlockingLockShared)
+}
+
+fn locked(file: impl AsFd, how: FlockOperation) -> io::Result<bool> {
+    match retry(|| sys::flock(&file, how)) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(e) => Err(e.into()),
     }
 }
 

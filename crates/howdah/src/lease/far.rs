@@ -14,7 +14,7 @@ use howdah_lease::{Lease, NotFinished, Plan, Sheet, TreePlan};
 use howdah_session::TreeOptions;
 use howdah_session::files::FilesRequest;
 use howdah_session::message::shown;
-use howdah_session::plans::SHEET_PART;
+use howdah_session::plans::{SHEET_PART, SHEETS_ASKED};
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -23,8 +23,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Parts of sheets that are under way at a time.
-const ASKED: usize = 64;
 /// How often it is looked whether the user has had enough.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -92,7 +90,7 @@ struct Asked {
 
 impl Asked {
     fn send(&mut self, far: &FarPlan, request: PlanRequest) -> Result<(), Error> {
-        if self.open.len() >= ASKED {
+        if self.open.len() >= SHEETS_ASKED {
             self.next(far)?;
         }
         self.open.push_back(far.begin_asking(request));

@@ -145,7 +145,8 @@ impl Landing {
         }
         let (blake3, mark) = (record.blake3, Mark::default());
         let moved = Moved::Here { blake3, mark };
-        room.publish_of_tree(&record_of_tree(record, moved))
+        let record = record_of_tree(record, moved);
+        room.publish_of_tree(record, &|_| 0).map(drop)
     }
 
     /// What a tree can do without is known then.
@@ -168,7 +169,7 @@ impl Landing {
             blake3: Value::default(),
         };
         let record = record_of_tree(record, Moved::Lacking { why });
-        room.publish_of_tree(&record)
+        room.publish_of_tree(record, &|_| 0).map(drop)
     }
 
     /// Copies what was fetched to its place; on file systems that can, no byte of it is moved.

@@ -8,10 +8,12 @@ mod far;
 mod finishing;
 mod landing;
 mod local;
+mod records;
 pub mod room;
 pub mod run;
 mod scratch;
 pub mod shape;
+mod sheets;
 mod tree_finishing;
 
 pub use crate::session::plans::told;
@@ -20,7 +22,7 @@ pub use finishing::{Ended, finish, not_finished};
 pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest};
 pub use landing::{Landing, interrupted, stopped};
 pub use local::{fetch_local, version_of};
-pub use run::{Hashes, RunDir, land_run};
+pub use run::{Hashes, RunDir, check_highest, lacking_of, land_run};
 pub(crate) use scratch::{Come, clear, come_of, keep};
 pub use tree_finishing::{Known, TreeEnded, Witness, finish_tree, lacking};
 

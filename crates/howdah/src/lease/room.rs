@@ -19,18 +19,19 @@
 //!                      7/run-…      what a run of it has fetched
 //!                      7/come-2     at a server: what has come of a range in that epoch, with 7/held-2, what of it is right
 //!                      draft        at a server: the plan, until everything is there that movers want
+//!                      laid         at a server: large files have got their places, and no sheet comes any more
 //! ```
 //!
 //! No lock is taken, so that it may lie on a file system that has none (NFS); everything appears by a rename or is empty.
 
 use super::beneath::{self, Dir};
+pub use super::sheets::reserve;
 use super::{failed, no_directory};
 use crate::{Error, ErrorKind};
-use howdah_lease::{Plan, Planned, Record, Sheet, TreePlan, TreeRecord};
+use howdah_lease::{Plan, Planned, TreePlan};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Hash and inode of what is finished, before it gets its name.
@@ -39,12 +40,12 @@ pub const MARK: &str = "finished";
 const KEY: &str = "key";
 /// The plan of a tree that is being made for somebody else.
 const DRAFT: &str = "draft";
+/// The sheets of that are all there.
+const LAID: &str = "laid";
+/// Epochs of a lease that are remembered. No lock and no clock is asked, so there may be any number; the highest ones count.
+pub(super) const EPOCHS_MAX: usize = 64;
 /// Bytes of the destination's name in that of the directory: it says whose it is, and fits.
 const NAME_MAX: usize = 100;
-/// Longest record that is read, in bytes.
-const RECORD_MAX: u64 = 4096;
-/// The same of a tree, and the longest list of what a lease has: 8192 files whose paths are as long as they can be.
-const TREE_MAX: u64 = 128 << 20;
 /// Longest text that is read of anything else: a plan, shapes.
 const TEXT_MAX: u64 = 64 << 20;
 
@@ -93,6 +94,10 @@ impl Spot {
         let target = target.to_owned();
         Ok(Self { above, target })
     }
+}
+
+fn claim_of(lease: u64, epoch: u64) -> String {
+    format!("{lease}/claim-{epoch}")
 }
 
 /// The name of the room of a destination.
@@ -216,7 +221,13 @@ impl Room {
     /// One of a tree that is being made there.
     pub fn open_draft_at(spot: Spot, planned: &Planned, key: Option<&str>) -> Result<Self, Error> {
         let room = Self::find_at(spot, planned, key)?;
-        let Some(text) = room.read(DRAFT)? else {
+        // One that has begun may have both, if the server ended just then.
+        let text = if room.has_plan() {
+            None
+        } else {
+            room.read(DRAFT)?
+        };
+        let Some(text) = text else {
             let path = room.at.path().display();
             let text = format!("{path} is not being planned any more; plan anew");
             return Err(Error::new(ErrorKind::Usage, text));
@@ -225,9 +236,29 @@ impl Room {
         Ok(room)
     }
 
-    /// Whether somebody is making it still.
-    pub fn is_draft(&self) -> bool {
-        self.at.has(DRAFT)
+    /// Whether all sheets are there, and none comes any more.
+    pub fn is_laid(&self) -> bool {
+        self.at.has(LAID)
+    }
+
+    /// All sheets are there: what follows from them is made once.
+    ///
+    /// # Errors
+    ///
+    /// Somebody has done so before; the file system's.
+    pub fn lay_once(&self) -> Result<(), Error> {
+        match self.at.create(Path::new(LAID), 0o600) {
+            Ok(_) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(self.was_laid()),
+            Err(e) => Err(self.trouble("write", Path::new(LAID), &e)),
+        }
+    }
+
+    /// Nothing can be added to what it has.
+    pub fn was_laid(&self) -> Error {
+        let path = self.at.path().display();
+        let text = format!("{path} has all that leases have already, and its space: plan anew");
+        Error::new(ErrorKind::Usage, text)
     }
 
     /// It has begun.
@@ -252,7 +283,7 @@ impl Room {
 
     fn open_found(room: Self, planned: &Planned) -> Result<Self, Error> {
         let Some(text) = room.read("plan")? else {
-            return Err(room.is_gone());
+            return Err(room.has_no_plan());
         };
         room.is_of(&text, planned)?;
         room.is_whole()?;
@@ -280,9 +311,22 @@ impl Room {
                 room.is_whole()?;
             }
             None if room.at.has(MARK) => {}
-            None => return Err(room.is_gone()),
+            None => return Err(room.has_no_plan()),
         }
         Ok(room)
+    }
+
+    /// It is being planned, or that was ended by force; or its end has begun.
+    fn has_no_plan(&self) -> Error {
+        if !self.at.has(DRAFT) {
+            return self.is_gone();
+        }
+        let path = self.at.path().display();
+        let text = format!(
+            "{path} is not planned to its end: wait for 'howdah plan'; if that was ended, plan anew (what is left goes after 30 days, or by \
+             rm -r {path} there)"
+        );
+        Error::new(ErrorKind::NotFound, text)
     }
 
     /// What is unfinished is there, or has got its name.
@@ -467,6 +511,7 @@ impl Room {
 
     /// Makes it known that this epoch of a lease has begun.
     pub fn claim(&self, lease: u64, epoch: u64) -> Result<(), Error> {
+        self.forget_claims(lease)?;
         let dir = PathBuf::from(lease.to_string());
         let claim = || -> io::Result<()> {
             match self.at.make_dir(&dir) {
@@ -479,6 +524,36 @@ impl Room {
             dir.sync()
         };
         claim().map_err(|e| self.trouble("claim a lease in", &dir, &e))
+    }
+
+    /// Of so many claims only the highest one counts, and whoever looks finds that one all the time.
+    fn forget_claims(&self, lease: u64) -> Result<(), Error> {
+        let claims = self.epochs(lease, "claim-")?;
+        if claims.len() < EPOCHS_MAX {
+            return Ok(());
+        }
+        for epoch in claims.iter().rev().skip(1) {
+            let _ = self.at.remove_file(claim_of(lease, *epoch).as_ref());
+        }
+        Ok(())
+    }
+
+    /// Has what came of a lease in that epoch put into its place by one at a time, as long as the file is kept. `None`: somebody does so now.
+    ///
+    /// # Errors
+    ///
+    /// That epoch was not begun.
+    pub fn alone(&self, lease: u64, epoch: u64) -> Result<Option<File>, Error> {
+        let name = PathBuf::from(claim_of(lease, epoch));
+        let file = self.at.write(&name).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound if self.is_there() => {
+                let text = format!("lease {lease} was not begun in epoch {epoch}: run it again");
+                Error::new(ErrorKind::Usage, text)
+            }
+            _ => self.trouble("open", &name, &e),
+        })?;
+        // Where there are no locks two of them do the same.
+        Ok(beneath::lock(&file).unwrap_or(true).then_some(file))
     }
 
     /// The highest epoch that anybody claimed; 0 if nobody did.
@@ -507,142 +582,46 @@ impl Room {
         Ok(epochs)
     }
 
-    /// Publishes what was moved.
-    pub fn publish(&self, record: &Record) -> Result<(), Error> {
-        let name = format!("{}/record-{}", record.lease, record.epoch);
-        self.write(&name, record.encode().as_bytes())
-    }
-
-    /// The same of a tree.
-    pub fn publish_of_tree(&self, record: &TreeRecord) -> Result<(), Error> {
-        let name = format!("{}/record-{}", record.lease, record.epoch);
-        self.write(&name, record.encode().as_bytes())
-    }
-
-    /// The records of a lease. A torn one is none.
-    pub fn records(&self, lease: u64) -> Result<Vec<Record>, Error> {
-        self.decoded(lease, RECORD_MAX, |text| Record::decode(text).ok())
-    }
-
-    /// The same of a tree.
-    pub fn tree_records(&self, lease: u64) -> Result<Vec<TreeRecord>, Error> {
-        self.decoded(lease, TREE_MAX, |text| TreeRecord::decode(text).ok())
-    }
-
-    fn decoded<T>(
-        &self,
-        lease: u64,
-        longest: u64,
-        decode: impl Fn(&[u8]) -> Option<T>,
-    ) -> Result<Vec<T>, Error> {
-        let mut records = Vec::new();
-        for epoch in self.epochs(lease, "record-")? {
-            let name = PathBuf::from(format!("{lease}/record-{epoch}"));
-            match self.at.content(&name, longest) {
-                Ok(text) => records.extend(decode(&text)),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(self.trouble("read", &name, &e)),
-            }
-        }
-        Ok(records)
-    }
-
-    /// What a lease of a tree has.
-    pub fn sheet(&self, plan: &TreePlan, lease: u64) -> Result<Sheet, Error> {
-        let name = PathBuf::from(format!("{lease}/sheet"));
-        let text = self.at.content(&name, TREE_MAX);
-        let text = text.map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => self.is_gone(),
-            _ => self.trouble("read", &name, &e),
-        })?;
-        match Sheet::decode(&text) {
-            Ok(sheet) if sheet.plan == plan.id() && sheet.lease == lease => Ok(sheet),
-            _ => {
-                let path = self.path(&name);
-                let path = path.display();
-                let text = format!("{path} is not what 'howdah plan' wrote there; plan anew");
-                Err(Error::new(ErrorKind::Usage, text))
-            }
-        }
-    }
-
-    /// Writes it down, and reserves space for that much: it is given back by whoever moves the lease.
-    pub fn put_sheet(&self, sheet: &Sheet, bytes: u64) -> Result<(), Error> {
-        let dir = PathBuf::from(sheet.lease.to_string());
-        let made = self.at.make_dir(&dir);
-        made.map_err(|e| self.trouble("make the directory", &dir, &e))?;
-        self.write(&format!("{}/sheet", sheet.lease), sheet.encode().as_bytes())?;
-        self.reserve_for(sheet.lease, bytes)
-    }
-
-    /// Writes a part of one down, as somebody else tells it: it is judged when all of it is there.
-    pub fn put_sheet_part(&self, lease: u64, at: u64, text: &[u8]) -> Result<(), Error> {
-        let end = at.checked_add(text.len() as u64);
-        if end.is_none_or(|end| end > TREE_MAX) {
-            let text = format!("what a lease has takes {TREE_MAX} bytes at the most");
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
-        let dir = PathBuf::from(lease.to_string());
-        let name = dir.join("sheet");
-        let write = || -> io::Result<()> {
-            match self.at.make_dir(&dir) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-                _ => {}
-            }
-            self.at.touch(&name)?.write_all_at(text, at)
-        };
-        write().map_err(|e| self.trouble("write", &name, &e))
-    }
-
-    /// Reserves space for that much of a lease.
-    pub fn reserve_for(&self, lease: u64, bytes: u64) -> Result<(), Error> {
-        let dir = PathBuf::from(lease.to_string());
-        if bytes > 0 {
-            let name = dir.join("reserve");
-            let made = self.at.create(&name, 0o600);
-            made.and_then(|file| reserve(&file, bytes))
-                .map_err(|e| self.trouble("reserve space for", &name, &e))?;
-        }
-        Ok(())
-    }
-
-    /// The text of what a lease has.
-    pub fn sheet_text(&self, plan: &TreePlan, lease: u64) -> Result<String, Error> {
-        Ok(self.sheet(plan, lease)?.encode())
-    }
-
-    /// Another mover may have been first.
-    pub fn give_back_reserve(&self, lease: u64) {
-        let _ = self.at.remove_file(format!("{lease}/reserve").as_ref());
-    }
-
-    /// All there are, of leases that the plan has.
-    pub fn all_records(&self, plan: &Plan) -> Result<Vec<Record>, Error> {
-        let mut all = Vec::new();
-        for lease in 0..plan.leases() {
-            all.append(&mut self.records(lease)?);
-        }
-        Ok(all)
-    }
-
     /// A small file that appears whole and stays.
     pub fn write(&self, name: &str, text: &[u8]) -> Result<(), Error> {
+        let rename = |beside: &Path| self.at.rename(beside, &self.at, Path::new(name));
+        self.write_beside(name, text, &rename)
+            .map_err(|e| self.unwritten(name, &e))
+    }
+
+    /// The same of one that replaces nothing; whether there was none.
+    pub(super) fn write_new(&self, name: &str, text: &[u8]) -> Result<bool, Error> {
+        let rename = |beside: &Path| self.at.rename_new(beside, &self.at, Path::new(name));
+        match self.write_beside(name, text, &rename) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(self.unwritten(name, &e)),
+        }
+    }
+
+    fn write_beside(
+        &self,
+        name: &str,
+        text: &[u8],
+        rename: &dyn Fn(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
         let name = Path::new(name);
-        let write = || -> io::Result<()> {
-            let (mut file, beside) = self.at.create_beside(name)?;
-            let written = file.write_all(text).and_then(|()| file.sync_all());
-            let named = written.and_then(|()| self.at.rename(&beside, &self.at, name));
-            if named.is_err() {
-                let _ = self.at.remove_file(&beside);
-            }
-            named?;
-            let dir = name.parent().unwrap_or_else(|| Path::new(""));
-            self.at.dir(dir)?.sync()
-        };
-        write().map_err(|e| match e.kind() {
+        let (mut file, beside) = self.at.create_beside(name)?;
+        let written = file.write_all(text).and_then(|()| file.sync_all());
+        let named = written.and_then(|()| rename(&beside));
+        if named.is_err() {
+            let _ = self.at.remove_file(&beside);
+        }
+        named?;
+        let dir = name.parent().unwrap_or_else(|| Path::new(""));
+        self.at.dir(dir)?.sync()
+    }
+
+    fn unwritten(&self, name: &str, error: &io::Error) -> Error {
+        match error.kind() {
             io::ErrorKind::NotFound => self.is_gone(),
-            _ => self.trouble("write", name, &e),
-        })
+            _ => self.trouble("write", Path::new(name), error),
+        }
     }
 
     /// What [`write`](Self::write) wrote; `None` if it did not.
@@ -716,19 +695,4 @@ pub fn sync_all(dir: &Dir) -> Result<(), Error> {
         Ok(())
     };
     sync().map_err(|e| failed("sync", dir.path(), &e))
-}
-
-/// A full disk shows before anything is moved.
-pub fn reserve(file: &File, size: u64) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    if size > 0 {
-        use rustix::fs::FallocateFlags;
-        use rustix::io::Errno;
-        return match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-            result => Ok(result?),
-        };
-    }
-    let _ = (file, size);
-    Ok(())
 }

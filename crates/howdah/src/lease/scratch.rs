@@ -7,9 +7,9 @@
 //!
 //! Nothing of it is synced: a group counts if the file gives back what its value is of.
 
+use super::beneath::lock;
 use super::room::Room;
 use howdah_store::GroupValue;
-use rustix::fs::FlockOperation;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -46,14 +46,6 @@ fn come(lease: u64, epoch: u64) -> PathBuf {
 
 fn held(lease: u64, epoch: u64) -> String {
     format!("{lease}/held-{epoch}")
-}
-
-fn lock(file: &File) -> io::Result<bool> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-        Err(e) => Err(e.into()),
-    }
 }
 
 /// What is there of that lease, in this epoch or in one before, for who begins it in this one.

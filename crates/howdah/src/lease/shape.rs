@@ -4,7 +4,7 @@
 
 use super::beneath::{self, Dir, Seen};
 use super::room::{Room, led_elsewhere};
-use super::{failed, path_of};
+use super::{failed, interrupted, path_of};
 use crate::{Error, ErrorKind};
 use howdah_lease::{Name, Time, sealed, unsealed};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,11 @@ pub struct Shapes<'a> {
 
 impl<'a> Shapes<'a> {
     /// Those of all directories that are there.
-    pub fn of_directories(room: &'a Room) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    ///
+    /// The file system's; it is to stop.
+    pub fn of_directories(room: &'a Room, is_stopped: &dyn Fn() -> bool) -> Result<Self, Error> {
         let mut shapes = Self {
             room,
             next: 0,
@@ -46,17 +50,21 @@ impl<'a> Shapes<'a> {
         let top = room.tree()?;
         let mut todo = vec![PathBuf::new()];
         while let Some(dir) = todo.pop() {
+            if is_stopped() {
+                return Err(interrupted());
+            }
             shapes.open(&top, &dir, DIRECTORY)?;
-            let mut list = || -> io::Result<()> {
-                for name in top.dir(&dir)?.names()? {
-                    let below = dir.join(name);
-                    if top.look(&below)?.is_dir() {
-                        todo.push(below);
-                    }
+            let unlisted = |e: io::Error| trouble("list", &top, &dir, &e);
+            let names = top.dir(&dir).and_then(|dir| dir.names());
+            for name in names.map_err(unlisted)? {
+                if is_stopped() {
+                    return Err(interrupted());
                 }
-                Ok(())
-            };
-            list().map_err(|e| trouble("list", &top, &dir, &e))?;
+                let below = dir.join(name);
+                if top.look(&below).map_err(unlisted)?.is_dir() {
+                    todo.push(below);
+                }
+            }
         }
         Ok(shapes)
     }
@@ -153,11 +161,14 @@ fn count(room: &Room) -> u64 {
 ///
 /// # Errors
 ///
-/// What was written down is not there, or the file system does not do it.
-pub fn restore(room: &Room) -> Result<(), Error> {
+/// What was written down is not there, it is to stop, or the file system does not do it.
+pub fn restore(room: &Room, is_stopped: &dyn Fn() -> bool) -> Result<(), Error> {
     let top = room.tree()?;
     for number in (0..count(room)).rev() {
         for shape in read(room, number)?.iter().rev() {
+            if is_stopped() {
+                return Err(interrupted());
+            }
             if let Some(name) = &shape.name {
                 set(&top, path_of(name), shape)?;
             }

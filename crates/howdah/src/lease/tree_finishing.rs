@@ -124,7 +124,9 @@ fn finish(
             _ => {}
         }
     }
-    shape::restore(room)?;
+    let restored = shape::restore(room, is_stopped);
+    go_on(is_stopped)?;
+    restored?;
     room::sync_all(&top)?;
     go_on(is_stopped)?;
     witness.ready()?;
@@ -167,7 +169,8 @@ fn covered(
                     marks,
                 } => {
                     let expected = (member.size, member.mtime);
-                    small(top, path_of(&member.name), expected, &blake3, marks)
+                    let name = path_of(&member.name);
+                    small((top, is_stopped), name, expected, (&blake3, marks))
                         .and_then(|()| put(witness, &blake3, &member.name))
                         .err()
                 }
@@ -212,20 +215,21 @@ fn trouble(what: &str, top: &Dir, name: &Path, error: &io::Error) -> Error {
 
 /// Whether that is a file that one of the runs has put there, or one that is equal to it.
 fn small(
-    top: &Dir,
+    (top, is_stopped): (&Dir, &dyn Fn() -> bool),
     name: &Path,
     (size, mtime): (u64, (i64, u32)),
-    blake3: &Value,
-    marks: &[Mark],
+    (blake3, marks): (&Value, &[Mark]),
 ) -> Result<(), Error> {
+    go_on(is_stopped)?;
     let seen = top.look(name);
     let seen = seen.map_err(|e| trouble("look at", top, name, &e))?;
     let is_so = seen.is_file() && seen.size == size && is_same_moment(seen.mtime, mtime);
     // Not every file system gives a file the same number for all hosts, and a further name of it may have come later.
     let is_it = marks.contains(&mark(&seen));
-    if is_so && (is_it || hash_of(top, name).is_ok_and(|hash| hash == *blake3)) {
+    if is_so && (is_it || hash_of(top, name, is_stopped).is_ok_and(|hash| hash == *blake3)) {
         return Ok(());
     }
+    go_on(is_stopped)?;
     Err(other(&top.path().join(name)))
 }
 

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 /// Names of one directory; more are refused, since they are held in memory.
 const ENTRIES_MAX: usize = 4_000_000;
 
-/// Of what a lease has, or of the list of a tree's hashes, in bytes.
+/// Of what a lease has, or of the list of a tree's hashes, in bytes: of some million files.
 const TEXT_MAX: usize = 512 << 20;
 
 /// Bytes for which there is room before they are there.
@@ -157,7 +157,7 @@ fn hear(
             }
             if open.text.len() > TEXT_MAX {
                 return Err(Ok(protocol(
-                    "the server tells of more files than a plan may have",
+                    "the server tells of more than 512 MiB of names and hashes of a plan; finish it without --manifest, or plan the directories below by themselves",
                 )));
             }
             return Ok(None);

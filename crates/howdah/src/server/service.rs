@@ -208,7 +208,10 @@ impl Service {
                 may_act(self.audit.as_deref())?;
                 self.begin(now, key, connection, Request::Ask(question))?;
             }
-            Order::Tree(message) => self.begin_tree(now, key, connection, message)?,
+            Order::Tree(message, into) => {
+                session.into_plan = into;
+                self.begin_tree(now, key, connection, message)?;
+            }
             Order::OfTree(message) => self.on_tree_message(key, connection, message)?,
             Order::OpenFiles => self.open_files(key, connection)?,
             Order::AskFiles(questions) => {
@@ -217,7 +220,6 @@ impl Service {
                     files.ask(questions)?;
                 }
             }
-            Order::IntoPlan(into) => session.into_plan = Some(into),
             Order::Values(first, values) => {
                 if let Some(receiving) = session.does().receiving() {
                     receiving.on_values(first, &values)?;

@@ -72,7 +72,7 @@ pub(super) struct Session {
     pub(super) early: Option<Early>,
     /// A place that was taken is not looked at again before, and what waits is not tried.
     pub(super) open_again_at: Time,
-    /// Where the tree that comes next goes in the room of a plan.
+    /// Where the tree that comes goes in the room of a plan.
     pub(super) into_plan: Option<PlanPlace>,
     /// What it is that comes, or will come when its place is free.
     pub(super) put: Option<Put>,

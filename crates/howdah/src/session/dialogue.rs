@@ -23,6 +23,7 @@ impl From<FailureKind> for ErrorKind {
             FailureKind::SourceChanged => Self::SourceChanged,
             FailureKind::Usage => Self::Usage,
             FailureKind::Protocol => Self::Protocol,
+            FailureKind::AtWork => Self::Network,
         }
     }
 }
@@ -78,7 +79,12 @@ impl From<SelectionError> for Error {
 
 /// That it failed.
 pub(crate) fn fail(error: &Error) -> Message {
-    Message::fail(told(error.kind()), &error.to_string())
+    let kind = if error.is_busy() && error.kind() == ErrorKind::Network {
+        FailureKind::AtWork
+    } else {
+        told(error.kind())
+    };
+    Message::fail(kind, &error.to_string())
 }
 
 /// What it waits for, if it waits.

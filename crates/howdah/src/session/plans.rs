@@ -39,10 +39,20 @@ fn usage(text: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, text.into())
 }
 
+fn no_lease(lease: u64, count: u64) -> Error {
+    let last = count.saturating_sub(1);
+    usage(format!(
+        "the plan has no lease {lease}: they are 0 to {last}"
+    ))
+}
+
 /// A plan, as a peer tells it.
 fn plan_text(text: &str) -> Result<Planned, Error> {
     if text.len() > PLAN_MAX {
-        return Err(usage(format!("a plan has {PLAN_MAX} bytes at the most")));
+        let text = format!(
+            "the plan has more than {PLAN_MAX} bytes: it is not as 'howdah plan' wrote it, or its paths are too long; plan anew"
+        );
+        return Err(usage(text));
     }
     Planned::decode(text).map_err(|e| usage(e.to_string()))
 }
@@ -55,7 +65,9 @@ fn plan_of(text: &str) -> Result<(Planned, Plan), Error> {
             let plan = plan.clone();
             Ok((planned, plan))
         }
-        Planned::Tree(_) => Err(usage("the plan is of a tree, and one file is asked about")),
+        Planned::Tree(_) => Err(usage(
+            "the plan is of a tree, and one file is asked about: take the plan that 'howdah plan' wrote for it",
+        )),
     }
 }
 
@@ -98,12 +110,7 @@ impl Put {
         let (planned, source) = (plan_text(&asked.plan)?, asked.source);
         let bytes = match &planned {
             Planned::File(plan) => of_version(plan, &source)?.lease(asked.lease).map_or_else(
-                || {
-                    let (no, last) = (asked.lease, plan.leases() - 1);
-                    Err(usage(format!(
-                        "the plan has no lease {no}: they are 0 to {last}"
-                    )))
-                },
+                || Err(no_lease(asked.lease, plan.leases())),
                 |lease| Ok(lease.range.len()),
             )?,
             // Which file it is of stands in the room.
@@ -131,8 +138,8 @@ impl Put {
     fn find(&self, room: &Room) -> Result<(Plan, Lease, PathBuf), Error> {
         match &self.planned {
             Planned::File(plan) => {
-                let no_lease = || usage("the plan has no such lease");
-                let lease = plan.lease(self.lease).ok_or_else(no_lease)?;
+                let lease = plan.lease(self.lease);
+                let lease = lease.ok_or_else(|| no_lease(self.lease, plan.leases()))?;
                 Ok((plan.clone(), lease, room.work_in().to_owned()))
             }
             Planned::Tree(plan) => {
@@ -240,7 +247,8 @@ impl Put {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(mut come) = come else {
-            return Err(Error::new(ErrorKind::Io, "nothing of the lease has come"));
+            let text = "nothing of the lease has come: run it again";
+            return Err(Error::new(ErrorKind::Io, text));
         };
         let seconds = come.since.elapsed().as_secs_f64();
         if let Some(landing) = &mut come.landing {

@@ -38,7 +38,7 @@ mod tests {
     fn the_first_numbers_are_those_of_the_dialogue() {
         for (number, kind) in (0..).zip(KINDS) {
             let same = ErrorKind::from(FailureKind::from_number(number)) == kind;
-            assert_eq!(same, number < 9, "{kind:?}");
+            assert_eq!(same, number < 10, "{kind:?}");
             assert_eq!(kind_number(kind), number);
         }
     }

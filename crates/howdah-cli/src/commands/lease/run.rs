@@ -2,7 +2,7 @@
 
 use super::room::Room;
 use super::tree_options;
-use howdah::lease::{Hashes, LeaseRun, RunDir, land_run};
+use howdah::lease::{Hashes, LeaseRun, RunDir, check_highest, lacking_of, land_run};
 use howdah::{
     Cancel, CopyConfig, Error, FileLog, Location, PathList, Progress, Summary, TreeReport,
 };
@@ -51,19 +51,26 @@ impl RunHost<'_> {
         let (room, cancel) = (self.room, self.cancel);
         let dir = RunDir::begin(room, run)?;
         let fetched = Fetched { room, dir };
-        let (mut summary, hashes) = self.fetch(members, &fetched.dir, show)?;
+        let fetch = self.fetch(members, &fetched.dir, show);
+        // Who has begun in a higher epoch may have removed what came.
+        let fetch = fetch.map_err(|e| check_highest(room, run).err().unwrap_or(e));
+        let (mut summary, hashes) = fetch?;
         let took = Duration::from_secs_f64(summary.seconds.max(0.0));
-        let (record, lacking) = land_run(
+        let record = land_run(
             (room, self.plan),
-            (sheet, run, fetched.dir.at()),
+            (sheet.clone(), run, fetched.dir.at()),
             (&hashes, took),
             &|| cancel.is_cancelled(),
         )?;
         finish_summary(&mut summary, record.bytes, begun);
-        let count = lacking.len() as u64;
-        let notes = lacking.into_iter().take(NAMED);
+        let lacking: Vec<_> = lacking_of(members, &record).collect();
+        let notes = lacking.iter().take(NAMED);
         let notes = notes.map(|(name, why)| format!("{}: {why}", name.display()));
-        tell_of(count, notes, summary.tree.get_or_insert_default());
+        tell_of(
+            lacking.len() as u64,
+            notes,
+            summary.tree.get_or_insert_default(),
+        );
         Ok(summary)
     }
 

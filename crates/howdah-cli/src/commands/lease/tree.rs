@@ -142,7 +142,8 @@ impl Planner<'_> {
             ..self.options()
         };
         self.copy(&options)?;
-        let mut shapes = Shapes::of_directories(self.room)?;
+        let mut shapes =
+            Shapes::of_directories(self.room, &|| self.signals.cancel().is_cancelled())?;
         self.make_large(&large, &mut cutter, &mut shapes)?;
         shapes.end()?;
         let planned = Planned::Tree(cutter.end());

@@ -14,6 +14,7 @@
 mod client;
 mod disk;
 mod net;
+mod plans;
 mod sides;
 mod trees;
 

@@ -541,11 +541,11 @@ impl World {
         };
         let message = Message::decode(&bytes).map_err(|e| Failure::Protocol(e.to_string()))?;
         match server.hear(message)? {
-            Order::Tree(Message::TreePut { .. }) if self.is_put => {
+            Order::Tree(Message::TreePut { .. }, None) if self.is_put => {
                 server.does(Does::Tree(Tree::Receives(self.receiver()?)));
                 self.say(1, &Message::TreeAccepted { answers: 1 });
             }
-            Order::Tree(Message::TreeGet { .. }) if !self.is_put => {
+            Order::Tree(Message::TreeGet { .. }, None) if !self.is_put => {
                 let comes = Message::TreeComes {
                     manifest: 1,
                     packs: 3,

@@ -252,4 +252,24 @@ mod tests {
             std::thread::yield_now();
         }
     }
+
+    /// A question whose answer takes longer than a client is waited for.
+    #[test]
+    fn h17_who_is_at_work_and_has_nothing_to_tell_yet_does_not_stand_still() {
+        let dir = tempfile::tempdir().expect("a place");
+        let rights = Rights::of_user(dir.path().to_owned());
+        let mut connection = connection();
+        let wake: Wake = Arc::new(|| ());
+        let places = (Places::new(Bounds::of_system()), String::new());
+        let witness = Witness::default();
+        let serving = Serving::start(&mut connection, (rights, witness), places, &wake, |_, _| ());
+        let mut serving = serving.expect("it starts");
+        assert!(!serving.has_moved());
+        for _ in 0..2 {
+            assert!(!serving.shared.at_work());
+            assert!(serving.has_moved() && !serving.has_moved());
+        }
+        serving.shared.stop();
+        assert!(serving.shared.at_work());
+    }
 }

@@ -246,6 +246,12 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// The same, asked by who is at work: what takes long and is told of at its end only does not stand still.
+    pub(super) fn at_work(&self) -> bool {
+        self.moved.fetch_add(1, Ordering::Relaxed);
+        self.is_stopped()
+    }
+
     fn say(&self, id: u64, part: Part) -> Result<(), Trouble> {
         self.give(Header { id, part }.encode())
     }
@@ -298,7 +304,7 @@ impl Shared {
             FilesRequest::Plan(request) => {
                 let who = (&self.rights, &*self.places.1);
                 let tell = &mut |part| self.say(id, Part::Plan(part));
-                let last = plans::answer(who, request, &|| self.is_stopped(), tell)?;
+                let last = plans::answer(who, request, &|| self.at_work(), tell)?;
                 Ok(last.map_or(Part::Done, Part::Plan))
             }
             _ => Err(Trouble::Failed(protocol(

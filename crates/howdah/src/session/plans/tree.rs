@@ -3,20 +3,19 @@
 //! What a client says of a tree is believed of his own room alone: names stay in it, sizes and times are compared with what has come, and
 //! what the tree gets at the end is what his key could have copied here.
 
-use super::{RECORDS, plan_text};
+use super::{RECORDS, no_lease, plan_text};
 use crate::access::Rights;
 use crate::lease::beneath::Dir;
 use crate::lease::room::{self, Room};
 use crate::lease::shape::{self, Shapes};
 use crate::lease::{
-    Hashes, Known, RunDir, TreeEnded, Witness, failed, finish_tree, interrupted, land_run, path_of,
-    stopped,
+    Hashes, Known, RunDir, TreeEnded, Witness, check_highest, failed, finish_tree, interrupted,
+    lacking_of, land_run, path_of,
 };
 use crate::session::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_lease::{
-    Member, Moved, Name, Plan, Planned, Share, Stopped, TreePlan, TreeRecord, Version,
-    is_same_moment,
+    Member, Moved, Name, Plan, Planned, Share, TreePlan, TreeRecord, Version, is_same_moment,
 };
 use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest, SHEET_PART};
 use howdah_session::{Metadata, TreeOptions};
@@ -28,6 +27,8 @@ use std::time::Duration;
 
 /// What a file takes on the disk is whole blocks.
 const BLOCK: u64 = 4096;
+/// What a record has of each file, in bytes.
+const RECORDED: u64 = 192;
 /// Files that are named which could not be had.
 const NAMED: usize = 20;
 /// Bytes of what is said of one.
@@ -41,7 +42,9 @@ fn usage(text: impl Into<String>) -> Error {
 fn plan_of(text: &str) -> Result<(Planned, TreePlan), Error> {
     match plan_text(text)? {
         Planned::Tree(plan) => Ok((Planned::Tree(plan.clone()), plan)),
-        Planned::File(_) => Err(usage("the plan is of one file, and a tree is asked about")),
+        Planned::File(_) => Err(usage(
+            "the plan is of one file, and a tree is asked about: take the plan that 'howdah plan' wrote for it",
+        )),
     }
 }
 
@@ -57,9 +60,7 @@ fn told(record: &TreeRecord) -> PlanRecord {
 
 /// The last record of a lease that has all of it.
 pub(super) fn whole(room: &Room, lease: u64) -> Result<Option<PlanRecord>, Error> {
-    let records = room.tree_records(lease)?;
-    let whole = records.iter().rfind(|record| record.is_complete());
-    Ok(whole.map(told))
+    Ok(room.whole_record(lease)?.as_ref().map(told))
 }
 
 impl Rights {
@@ -92,6 +93,11 @@ impl Rights {
             Some(run) => {
                 check_run(&plan, run)?;
                 let room = Room::open_at(spot, &planned, key)?;
+                if !RunDir::is_there(&room, run) {
+                    // It is kept until the lease is in its place.
+                    let taken = self.quota.take_directories(into.path.as_path(), 1);
+                    taken.map_err(|e| from_store(&e))?;
+                }
                 let dir = RunDir::begin(&room, run)?;
                 target_in(dir.at(), Path::new(""))
             }
@@ -118,10 +124,7 @@ pub(super) fn check_lease(plan: &TreePlan, lease: u64) -> Result<(), Error> {
     if lease < plan.leases() {
         return Ok(());
     }
-    let last = plan.leases() - 1;
-    Err(usage(format!(
-        "the plan has no lease {lease}: they are 0 to {last}"
-    )))
+    Err(no_lease(lease, plan.leases()))
 }
 
 /// The file that a lease has a range of, as a plan of that alone, and the lease in it; where it goes in the room.
@@ -138,7 +141,9 @@ pub(super) fn part_of(
         ..
     } = &sheet.share
     else {
-        return Err(usage(format!("lease {lease} is of small files")));
+        let text =
+            format!("lease {lease} is of small files, and a range of a large one comes: plan anew");
+        return Err(usage(text));
     };
     let part = plan.part(lease, *version, *first);
     let (file, of) = part.map_err(|e| usage(e.to_string()))?;
@@ -178,7 +183,9 @@ pub(super) fn answer<E: From<Error>>(
             let (room, _, plan) = draft(path, plan)?;
             check_lease(&plan, *lease)?;
             if text.len() > SHEET_PART {
-                let text = format!("a part of a sheet has {SHEET_PART} bytes at the most");
+                let text = format!(
+                    "the client tells of a lease in parts of more than {SHEET_PART} bytes: install the same version of howdah on both sides"
+                );
                 return Err(usage(text).into());
             }
             // It takes space as any content does.
@@ -221,7 +228,12 @@ pub(super) fn answer<E: From<Error>>(
             let (room, plan) = open(path, plan)?;
             check_run(&plan, *run)?;
             let took = Duration::from_millis(*millis);
-            Ok(Some(land(&room, &plan, *run, took, is_stopped)?))
+            let taken = |bytes: u64| {
+                let taken = rights.quota.take_bytes(path.as_path(), bytes);
+                taken.map_err(|e| from_store(&e))
+            };
+            let how = (took, is_stopped);
+            Ok(Some(land((&room, &plan), *run, &taken, how)?))
         }
         PlanRequest::Lacks {
             path,
@@ -231,6 +243,9 @@ pub(super) fn answer<E: From<Error>>(
         } => {
             let (room, plan) = open(path, plan)?;
             check_run(&plan, *run)?;
+            // As much as the disk gives it.
+            let taken = rights.quota.take_bytes(path.as_path(), BLOCK);
+            taken.map_err(|e| from_store(&e))?;
             lacks(&room, &plan, *run, why)?;
             Ok(None)
         }
@@ -246,7 +261,7 @@ pub(super) fn answer<E: From<Error>>(
             finish((&room, &plan), (*partial, *sums), is_stopped, tell).map(Some)
         }
         _ => {
-            let text = "the client asks of a plan what is not known here";
+            let text = "the client asks of a plan what is not known here: install the same version of howdah on both sides";
             Err(Error::new(ErrorKind::Protocol, text).into())
         }
     }
@@ -358,6 +373,9 @@ fn each_sheet(
                     return Err(other());
                 }
                 for further in lease + 1..end {
+                    if is_stopped() {
+                        return Err(interrupted());
+                    }
                     let same = Share::Part {
                         name: name.clone(),
                         version,
@@ -392,7 +410,9 @@ fn lay(
     sets_modes: bool,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(), Error> {
-    Shapes::of_directories(room)?.end()?;
+    // With other sheets it would reserve more than the plan has.
+    room.lay_once()?;
+    Shapes::of_directories(room, is_stopped)?.end()?;
     let top = room.tree()?;
     let mut reserve = |lease, members: &[Member]| {
         let blocks = members
@@ -453,44 +473,69 @@ fn begin(room: &Room, plan: &TreePlan, is_stopped: &dyn Fn() -> bool) -> Result<
     room::sync_all(room.at())
 }
 
-/// What has come of a lease of small files gets its places.
+/// What has come of a lease of small files gets its places. Whoever has lost the answer may ask again, however far it was.
 fn land(
-    room: &Room,
-    plan: &TreePlan,
+    (room, plan): (&Room, &TreePlan),
     run: LeaseRun,
-    took: Duration,
-    is_stopped: &dyn Fn() -> bool,
+    take_bytes: &dyn Fn(u64) -> Result<(), Error>,
+    (took, is_stopped): (Duration, &dyn Fn() -> bool),
 ) -> Result<PlanAnswer, Error> {
-    let landed = |bytes, lacking: Vec<(std::path::PathBuf, String)>| PlanAnswer::Landed {
-        bytes,
-        lacking: lacking.len() as u64,
-        notes: lacking
-            .iter()
-            .take(NAMED)
-            .map(|(name, why)| note(name, why))
-            .collect(),
-    };
     let LeaseRun { lease, epoch, .. } = run;
-    let by = room.highest(lease)?;
-    if by > epoch {
-        return Err(stopped(&Stopped::Fenced { lease, epoch, by }));
-    }
-    // Said again by a client that has lost the answer, or moved by somebody else in this epoch: what is there stays.
-    if let Some(record) = whole(room, run.lease)? {
+    check_highest(room, run)?;
+    let _alone = room.alone(lease, epoch)?.ok_or_else(|| at_work(run))?;
+    // Moved already, perhaps by somebody else: what is there stays.
+    if let Some(record) = room.whole_record(lease)? {
         if let Ok(dir) = RunDir::open(room, run) {
             dir.clear(room);
         }
-        return Ok(landed(record.bytes, Vec::new()));
+        return Ok(landed(&record, &[]));
     }
-    let sheet = room.sheet(plan, run.lease)?;
-    let dir = RunDir::open(room, run)?;
-    if let Share::Run(members) = &sheet.share {
-        dir.open_ways(members)?;
-    }
+    let sheet = room.sheet(plan, lease)?;
+    let members = match &sheet.share {
+        Share::Run(members) => members.clone(),
+        Share::Part { .. } => Vec::new(),
+    };
+    let dir = match RunDir::open(room, run) {
+        Ok(dir) => dir,
+        // That was the last thing that it did.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let record = room.tree_record(lease, epoch)?.ok_or(error)?;
+            return Ok(landed(&record, &members));
+        }
+        Err(error) => return Err(error),
+    };
+    take_bytes(BLOCK + RECORDED * members.len() as u64)?;
+    dir.open_ways(&members)?;
     let how = (sheet, run, dir.at());
-    let (record, lacking) = land_run((room, plan), how, (&Hashes::new(), took), is_stopped)?;
+    let record = land_run((room, plan), how, (&Hashes::new(), took), is_stopped)?;
     dir.clear(room);
-    Ok(landed(record.bytes, lacking))
+    Ok(landed(&record, &members))
+}
+
+/// As somebody is told whose lease has these files, and that record.
+fn landed(record: &TreeRecord, members: &[Member]) -> PlanAnswer {
+    let lacking = lacking_of(members, record);
+    let mut notes = Vec::new();
+    let mut count = 0;
+    for (name, why) in lacking {
+        count += 1;
+        if notes.len() < NAMED {
+            notes.push(note(name, why));
+        }
+    }
+    PlanAnswer::Landed {
+        bytes: record.bytes,
+        lacking: count,
+        notes,
+    }
+}
+
+/// Somebody else has what came of that lease put into its place, or the same client had and has lost the connection.
+fn at_work(LeaseRun { lease, epoch, .. }: LeaseRun) -> Error {
+    let text = format!(
+        "lease {lease} is being put into its place in epoch {epoch} now: run it again in a while"
+    );
+    Error::new(ErrorKind::Network, text).busy()
 }
 
 fn note(name: &Path, why: &str) -> String {
@@ -501,19 +546,23 @@ fn note(name: &Path, why: &str) -> String {
 
 /// A range of a large file cannot be had, as who has the source says.
 fn lacks(room: &Room, plan: &TreePlan, run: LeaseRun, why: &str) -> Result<(), Error> {
-    part_of(room, plan, run.lease)?;
-    if whole(room, run.lease)?.is_some() {
+    let LeaseRun { lease, epoch, .. } = run;
+    part_of(room, plan, lease)?;
+    check_highest(room, run)?;
+    room.claim(lease, epoch)?;
+    if room.whole_record(lease)?.is_some() {
         return Ok(());
     }
     let why = why[..why.floor_char_boundary(NOTE)].to_owned();
-    room.publish_of_tree(&TreeRecord {
+    let record = TreeRecord {
         plan: plan.id().to_owned(),
-        lease: run.lease,
-        epoch: run.epoch,
+        lease,
+        epoch,
         bytes: 0,
         seconds: 0.0,
         moved: vec![Moved::Lacking { why }],
-    })
+    };
+    room.publish_of_tree(record, &|_| 0).map(drop)
 }
 
 /// Tells whoever asks what the tree has.
@@ -595,3 +644,7 @@ fn finish<E: From<Error>>(
         TreeEnded::Lacking(count) => PlanAnswer::Lacking { count, notes },
     })
 }
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;
