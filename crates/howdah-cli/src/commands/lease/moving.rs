@@ -156,7 +156,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
                 config,
                 cancel,
             };
-            host.run(sheet, epoch, show)
+            host.run(&sheet, epoch, show)
         }
     });
     // What was fetched of a lease goes with its run, whatever the copy in it says of itself.

@@ -38,7 +38,7 @@ pub(super) struct RunHost<'a> {
 impl RunHost<'_> {
     pub(super) fn run(
         &self,
-        sheet: Sheet,
+        sheet: &Sheet,
         epoch: u64,
         show: &mut dyn FnMut(&Progress),
     ) -> Result<Summary, Error> {

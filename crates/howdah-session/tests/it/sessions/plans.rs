@@ -1,10 +1,10 @@
 //! What is said about plans of trees that come.
 
 use super::sides::Model;
-use howdah_session::PathBytes;
 use howdah_session::message::Message;
 use howdah_session::plans::PlanPlace;
 use howdah_session::server::{Order, Server};
+use howdah_session::{PathBytes, TreeOptions};
 
 /// What an object of a copy that is asked for otherwise is called.
 const OBJECT: u64 = 0;
@@ -26,7 +26,7 @@ fn put() -> Message {
 fn get() -> Message {
     Message::Get {
         path: "x".into(),
-        window_end: u64::MAX,
+        window_end: None,
         hash: false,
         held: None,
         values: false,
@@ -39,7 +39,7 @@ fn put_tree() -> Message {
         packs: 1,
         path: PathBytes::from("y"),
         several: false,
-        options: Default::default(),
+        options: TreeOptions::default(),
     }
 }
 
@@ -47,7 +47,7 @@ fn verify_tree() -> Message {
     Message::TreeVerify {
         answers: 0,
         path: PathBytes::from("y"),
-        options: Default::default(),
+        options: TreeOptions::default(),
     }
 }
 

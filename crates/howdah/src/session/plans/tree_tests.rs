@@ -524,7 +524,9 @@ fn h17_records_are_fenced_counted_and_charged() {
     for number in [1, 2, 2, 3] {
         begin(number).expect("it begins");
     }
-    let error = begin(4).err().expect("too many");
+    let Err(error) = begin(4) else {
+        panic!("too many are let in");
+    };
     assert!(error.to_string().contains("directories"), "{error}");
 }
 
