@@ -79,7 +79,7 @@ mod tests {
             );
         }
         assert_eq!(FailureKind::NoSpace.number(), 4);
-        for unknown in [9, 12, 255] {
+        for unknown in [10, 12, 255] {
             assert_eq!(FailureKind::from_number(unknown), FailureKind::Io);
         }
     }

@@ -107,7 +107,8 @@ impl Error {
     }
 
     /// Whether the same may go later: others leave nothing for it now.
-    pub(crate) fn is_busy(&self) -> bool {
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
         self.busy
     }
 

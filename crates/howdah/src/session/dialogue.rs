@@ -96,7 +96,11 @@ pub(crate) fn room(lack: Option<&StoreError>) -> Message {
 /// A failure that the other side told.
 pub(crate) fn failure(kind: u8, message: &str, peer: &str) -> Error {
     let kind = FailureKind::from_number(kind);
-    Error::new(kind.into(), format!("{peer}: {}", shown(message)))
+    let error = Error::new(kind.into(), format!("{peer}: {}", shown(message)));
+    if kind == FailureKind::AtWork {
+        return error.busy();
+    }
+    error
 }
 
 /// Reads a message. That the other side is of another version, or of another build that says something else, is said with what to do.

@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 /// Before what was not heard of is asked again; each time twice as long.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
+/// Another mover of the same lease is waited for so long, however soon a lost connection is given up.
+const OTHER_MOVER: Duration = Duration::from_secs(120);
 /// How often it is looked whether the user has had enough.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -380,13 +382,18 @@ impl Pusher<'_> {
 
     /// What is there lasts: a connection that is lost now costs none of it, and it is asked for again until it is in its place.
     fn land(&self, run: LeaseRun, took: Duration) -> Result<Landed, Error> {
-        let patience = Duration::from_nanos(self.config.reconnect.as_nanos());
+        let reconnect = Duration::from_nanos(self.config.reconnect.as_nanos());
         let (begun, mut pause) = (Instant::now(), PAUSE);
         loop {
             let landed = self.far().and_then(|far| far.land(self.text, run, took));
+            let patience = match &landed {
+                Err(error) if error.is_busy() => reconnect.max(OTHER_MOVER),
+                _ => reconnect,
+            };
+            let left = patience.saturating_sub(begun.elapsed());
             match landed {
-                Err(error) if error.kind() == ErrorKind::Network && begun.elapsed() < patience => {
-                    self.rest(pause.min(patience.saturating_sub(begun.elapsed())))?;
+                Err(error) if error.kind() == ErrorKind::Network && !left.is_zero() => {
+                    self.rest(pause.min(left))?;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
                 landed => return landed,

@@ -138,7 +138,8 @@ impl Fair {
     pub(super) fn look_at_link(&mut self, feedback: &Feedback<'_>, judged: &Judged) {
         let has_most = self.probing.looking.has_most(self.capacity);
         let is_quiet = !judged.idle && !judged.congested && judged.overflows == Overflows::No;
-        let is_alone = !self.company.is_here()
+        let is_alone = self.share.is_whole()
+            && !self.company.is_here()
             && !self.company.is_testing(feedback.now)
             && !self.company.suspects();
         let is_sharp = self.delays.noise.allowance() == Span::ZERO
