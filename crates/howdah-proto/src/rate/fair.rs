@@ -9,7 +9,6 @@
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
 mod beside;
-mod looking;
 mod parts;
 mod target;
 
@@ -221,9 +220,12 @@ impl Fair {
         })
     }
 
+    pub(super) fn burst(&self) -> Option<Span> {
+        (self.phase == Phase::Startup).then_some(BURST)
+    }
+
     pub(super) fn first_burst_bytes(&self, rate: Rate) -> Option<u64> {
-        let starts = self.phase == Phase::Startup;
-        starts.then(|| self.startup.first_burst_bytes(rate))?
+        self.startup.first_burst_bytes(rate)
     }
 
     pub(super) const fn opening_bytes() -> u64 {
@@ -494,7 +496,6 @@ impl Fair {
                 (self.capacity, self.rate) = (capacity, capacity);
                 let link = self.startup.shown().unwrap_or(capacity).max(capacity);
                 self.link_seen = link;
-                self.probing.looking.begin(self.startup.sure());
                 self.company.on_arrived(feedback.now, link);
                 self.phase = Phase::Cruise;
                 if !late {
@@ -614,7 +615,6 @@ impl Fair {
             idle,
             ..
         } = judged;
-        self.look_at_link(feedback, &judged);
         if self.beside_others(feedback, sample, idle, judged.overflows) {
             return;
         }

@@ -11,7 +11,6 @@ mod ecn;
 mod economy;
 mod endpoint;
 mod endpoint_loops;
-mod faster;
 mod hostile;
 mod hosts;
 mod jitter;

@@ -1,6 +1,5 @@
 //! What the controller knows, by what it is about.
 
-use super::looking::Looking;
 use super::{BASE_WINDOW, LOSS_FLOOR_WINDOW, PROBE_FIRST, RECENT, TARGET_MAX};
 use crate::rate::history::Sample;
 use crate::rate::noise::Noise;
@@ -86,7 +85,6 @@ pub(super) struct Probing {
     pub(super) share: f64,
     pub(super) base: Rate,
     pub(super) next_step: Time,
-    pub(super) looking: Looking,
 }
 
 impl Probing {
@@ -95,7 +93,6 @@ impl Probing {
             share: PROBE_FIRST,
             base: Rate::ZERO,
             next_step: Time::ZERO,
-            looking: Looking::default(),
         }
     }
 
