@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// Another mover of the same lease is waited for so long, however soon a lost connection is given up.
-const OTHER_MOVER: Duration = Duration::from_secs(120);
+const OTHER_MOVER: Duration = Duration::from_mins(2);
 /// How often it is looked whether the user has had enough.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
