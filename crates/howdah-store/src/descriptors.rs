@@ -44,7 +44,7 @@ fn uptime() -> Duration {
 }
 
 /// Repeats a call that makes a descriptor while there is none to be had, and when a signal interrupts it. What lies where this
-/// process is [kept out](kept) is not there for it.
+/// process is kept out is not there for it.
 pub fn opened<T: AsFd>(open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     had(open).and_then(kept::outside)
 }

@@ -20,7 +20,7 @@ pub struct PlacedFile {
     pub bytes: u64,
     /// BLAKE3 of its content, where it has been verified.
     pub hash: Option<[u8; 32]>,
-    /// It was there already, or is a further name: told only if [all](super::TreeOptions::tells_all) are to be.
+    /// It was there already, or is a further name: told only if [all](howdah_session::TreeOptions::tells_all) are to be.
     pub kept: bool,
 }
 

@@ -38,7 +38,7 @@ pub struct TreeTarget {
 
 impl TreeTarget {
     /// A path that the user of this process names, whatever of it is there already: the rest is
-    /// [made](super::TreeOptions::make_path).
+    /// [made](howdah_session::TreeOptions::make_path).
     pub fn local_to_make(path: &Path) -> Result<Self, StoreError> {
         let mut above = path.to_path_buf();
         while !above.exists() && !above.is_symlink() && above.pop() {}

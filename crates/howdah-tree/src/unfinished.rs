@@ -2,7 +2,7 @@
 //!
 //! `cp -r dir new` makes `new` if it is not there and copies to `new/dir` if it is. Without a sign the same command, given
 //! again after an interruption, would begin anew one directory further down. The sign tells whose it is: another source goes below
-//! that directory, as always. It is a file that holds the digits of the [source](super::TreeOptions::origin), or nothing.
+//! that directory, as always. It is a file that holds the digits of the [source](howdah_session::TreeOptions::origin), or nothing.
 
 use howdah_session::reserved::SIGN;
 use howdah_store::descriptors::opened;
