@@ -107,8 +107,7 @@ impl Error {
     }
 
     /// Whether the same may go later: others leave nothing for it now.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.busy
     }
 

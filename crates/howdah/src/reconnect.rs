@@ -59,6 +59,48 @@ pub(crate) fn lasting(
     }
 }
 
+/// Another one that does the same over there is waited for so long, however soon a lost connection is given up.
+const OTHERS_LAST: Duration = Duration::from_mins(2);
+
+/// Asks again for what may be asked for any number of times, until it is answered: for [`CopyConfig::reconnect`] where connections are lost,
+/// and while somebody else is at it.
+pub(crate) fn repeated<T>(
+    (config, cancel): (&CopyConfig, &Cancel),
+    mut ask: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let (begun, mut pause) = (Instant::now(), PAUSE);
+    loop {
+        let error = match ask() {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let reconnect = Duration::from(config.reconnect);
+        let patience = if error.is_busy() {
+            reconnect.max(OTHERS_LAST)
+        } else {
+            reconnect
+        };
+        let now = Instant::now();
+        if !error.is_lost_connection() || now >= begun + patience {
+            return Err(error);
+        }
+        rest(cancel, (now + pause).min(begun + patience), &mut || {})?;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Until then, unless the user has had enough.
+fn rest(cancel: &Cancel, until: Instant, each: &mut dyn FnMut()) -> Result<(), Error> {
+    while Instant::now() < until {
+        if cancel.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+        each();
+    }
+    Ok(())
+}
+
 /// So many attempts after a loss try UDP only, before TCP and the ssh channel are tried as well.
 const UDP_ATTEMPTS: u32 = 2;
 /// When patience ends that soon, everything is tried at once.
@@ -241,14 +283,10 @@ impl<'a> Whole<'a> {
         let end = (now + loss.pause).min(loss.until);
         loss.pause = (loss.pause * 2).min(PAUSE_MAX);
         (self.last.goodput_now, self.last.wire_rate_now) = (Rate::ZERO, Rate::ZERO);
-        while Instant::now() < end {
-            if self.cancel.is_cancelled() {
-                return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
-            }
-            std::thread::sleep(LOOK_EVERY);
+        rest(self.cancel, end, &mut || {
             self.last.elapsed += span(LOOK_EVERY);
             (self.on_progress)(&self.last);
-        }
+        })?;
         self.attempted = Instant::now();
         self.attempts += 1;
         Ok(())
@@ -318,6 +356,28 @@ mod tests {
 
     fn lost() -> Error {
         Error::new(ErrorKind::Network, "site says nothing any more")
+    }
+
+    #[test]
+    fn what_another_one_does_is_waited_for_however_soon_a_lost_connection_is_given_up() {
+        let mut config = config(&Arc::default());
+        config.reconnect = Span::ZERO;
+        let (cancel, mut asked) = (Cancel::new(), 0);
+        let mut ask = |error: fn() -> Error, most: u32| {
+            asked = 0;
+            let answer = repeated((&config, &cancel), || {
+                asked += 1;
+                if asked < most { Err(error()) } else { Ok(()) }
+            });
+            (answer.map_err(|e| e.kind()), asked)
+        };
+        assert_eq!(ask(|| lost().busy(), 3), (Ok(()), 3));
+        assert_eq!(ask(lost, 3), (Err(ErrorKind::Network), 1));
+        let refused = || Error::new(ErrorKind::Refused, "no");
+        assert_eq!(ask(refused, 3), (Err(ErrorKind::Refused), 1));
+        // Whoever has had enough need not wait for the end of it.
+        cancel.cancel();
+        assert_eq!(ask(|| lost().busy(), 3), (Err(ErrorKind::Cancelled), 1));
     }
 
     fn at(bytes: u64, resumed_bytes: u64) -> Progress {

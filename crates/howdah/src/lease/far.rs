@@ -6,6 +6,7 @@ use super::{
 use crate::client::{LeaseTask, Task};
 use crate::copy::Remote;
 use crate::range::lasting_range;
+use crate::reconnect::repeated;
 use crate::remote::desk::Desk;
 use crate::remote::{Files, FilesAnswer};
 use crate::trees::copy_tree_into_plan;
@@ -497,6 +498,23 @@ pub fn push_range(
         (config, cancel),
         on_progress,
     )
+}
+
+/// Has the small files of a run that have come put into their places; it took them that long. What has come stays, so a connection that is
+/// lost now costs none of it: it is asked for again for [`CopyConfig::reconnect`], and another mover of the same lease is waited for.
+///
+/// # Errors
+///
+/// Those of [`FarPlan::land`] and of reaching it; the user has had enough.
+pub fn land_tree(
+    (destination, plan): (&Location, &str),
+    (run, took): (LeaseRun, Duration),
+    config: &CopyConfig,
+    cancel: &Cancel,
+) -> Result<Landed, Error> {
+    repeated((config, cancel), || {
+        FarPlan::open(destination, config, cancel)?.land(plan, run, took)
+    })
 }
 
 /// Puts a tree of this machine, as far as `options` say, into the room of that plan there: directories and links while it is planned, the

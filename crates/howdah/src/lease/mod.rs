@@ -17,7 +17,7 @@ mod sheets;
 mod tree_finishing;
 
 pub use crate::session::plans::told;
-pub use far::{FarPlan, FinishedTree, Landed, Looked, push_range, push_tree};
+pub use far::{FarPlan, FinishedTree, Landed, Looked, land_tree, push_range, push_tree};
 pub use finishing::{Ended, finish, not_finished};
 pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest};
 pub use landing::{Landing, interrupted, stopped};

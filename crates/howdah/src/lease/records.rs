@@ -59,15 +59,16 @@ impl Room {
         Err(Error::new(ErrorKind::Refused, text))
     }
 
+    /// The highest epochs of a lease that have records, as many as count, the highest first.
+    fn recorded_last(&self, lease: u64) -> Result<impl Iterator<Item = u64>, Error> {
+        let epochs = self.epochs(lease, "record-")?;
+        Ok(epochs.into_iter().rev().take(EPOCHS_MAX))
+    }
+
     /// The records of a lease, of its highest epochs. A torn one is none.
     pub fn records(&self, lease: u64) -> Result<Vec<Record>, Error> {
         let mut records = Vec::new();
-        for epoch in self
-            .epochs(lease, "record-")?
-            .into_iter()
-            .rev()
-            .take(EPOCHS_MAX)
-        {
+        for epoch in self.recorded_last(lease)? {
             let text = self.content(lease, epoch, RECORD_MAX)?;
             records.extend(text.and_then(|text| Record::decode(&text).ok()));
         }
@@ -78,12 +79,7 @@ impl Room {
     /// The same of a tree.
     pub fn tree_records(&self, lease: u64) -> Result<Vec<TreeRecord>, Error> {
         let mut records = Vec::new();
-        for epoch in self
-            .epochs(lease, "record-")?
-            .into_iter()
-            .rev()
-            .take(EPOCHS_MAX)
-        {
+        for epoch in self.recorded_last(lease)? {
             records.extend(self.tree_record(lease, epoch)?);
         }
         records.reverse();
@@ -92,12 +88,7 @@ impl Room {
 
     /// That of the highest epoch in which all of a lease of a tree was moved. One at a time is in memory.
     pub fn whole_record(&self, lease: u64) -> Result<Option<TreeRecord>, Error> {
-        for epoch in self
-            .epochs(lease, "record-")?
-            .into_iter()
-            .rev()
-            .take(EPOCHS_MAX)
-        {
+        for epoch in self.recorded_last(lease)? {
             let record = self.tree_record(lease, epoch)?;
             if let Some(record) = record.filter(TreeRecord::is_complete) {
                 return Ok(Some(record));

@@ -294,10 +294,40 @@ impl Session {
 
     /// What of the client is missing now.
     pub(super) fn waits_for(&self) -> Option<Wait> {
-        if self.put.is_some() && self.opening.is_none() && self.machine.now().begins() {
-            // It waits for its turn, as long as that takes.
+        if self.is_told_to_wait {
+            // For its turn, whatever it has asked for, as long as that takes.
             return None;
         }
         self.machine.now().waits_for(self.is_busy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::company::Company;
+    use howdah_net::ConnKey;
+    use howdah_store::Root;
+
+    /// The far end would be told that it had not asked for anything.
+    #[test]
+    fn who_waits_for_his_turn_is_not_given_up_as_one_who_asks_for_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (root, now) = (dir.path().to_owned(), Time::ZERO);
+        let rights = Rights::below(move || Ok(Arc::new(Root::open(&root).expect("it is there"))));
+        let from = "192.0.2.1:7".parse().expect("an address");
+        let who = Who::new(1, from, false, String::new(), String::new());
+        let entered = Company::new(1).enter(ConnKey(1), "anna");
+        let peer = (from.to_string(), who);
+        let mut session = Session::new(now, peer, "anna".to_owned(), rights, entered);
+        let later = now + Wait::Request.limit() * 3;
+        for (told, given_up) in [(true, None), (false, Some(Wait::Request))] {
+            session.is_told_to_wait = told;
+            session.wait = WaitClock::default();
+            let wait = session.waits_for();
+            assert_eq!(session.wait.check(now, wait), None);
+            let wait = session.waits_for();
+            assert_eq!(session.wait.check(later, wait), given_up);
+        }
     }
 }

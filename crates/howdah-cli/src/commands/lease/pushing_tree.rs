@@ -11,9 +11,7 @@ use crate::args::{FinishArgs, PlanArgs};
 use crate::exit::{self, Passed};
 use crate::ui::{self, Signals};
 use howdah::lease::beneath::{self, Dir};
-use howdah::lease::{
-    FarPlan, Landed, LeaseRun, failed, interrupted, push_range, push_tree, version_of,
-};
+use howdah::lease::{FarPlan, LeaseRun, failed, land_tree, push_range, push_tree, version_of};
 use howdah::{
     Cancel, CopyConfig, EntryKind, Error, ErrorKind, Listed, Listing, Location, PathBytes,
     PathList, Progress, SourceFile, Summary, TreeOptions, TreeReport,
@@ -25,15 +23,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// Before what was not heard of is asked again; each time twice as long.
-const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(15);
-/// Another mover of the same lease is waited for so long, however soon a lost connection is given up.
-const OTHER_MOVER: Duration = Duration::from_mins(2);
-/// How often it is looked whether the user has had enough.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use std::time::Instant;
 
 /// Plans a directory of this machine.
 pub(super) fn plan(
@@ -373,44 +363,14 @@ impl Pusher<'_> {
             show,
         )?;
         let took = begun.elapsed();
-        let landed = self.land(run, took)?;
+        let mut config = self.config.clone();
+        known_again(&mut config)?;
+        let there = (self.destination, self.text);
+        let landed = land_tree(there, (run, took), &config, self.cancel)?;
         finish_summary(&mut summary, landed.bytes, begun);
         let report = summary.tree.get_or_insert_default();
         tell_of(landed.lacking, landed.notes, report);
         Ok(summary)
-    }
-
-    /// What is there lasts: a connection that is lost now costs none of it, and it is asked for again until it is in its place.
-    fn land(&self, run: LeaseRun, took: Duration) -> Result<Landed, Error> {
-        let reconnect = Duration::from_nanos(self.config.reconnect.as_nanos());
-        let (begun, mut pause) = (Instant::now(), PAUSE);
-        loop {
-            let landed = self.far().and_then(|far| far.land(self.text, run, took));
-            let patience = match &landed {
-                Err(error) if error.is_busy() => reconnect.max(OTHER_MOVER),
-                _ => reconnect,
-            };
-            let left = patience.saturating_sub(begun.elapsed());
-            match landed {
-                Err(error) if error.kind() == ErrorKind::Network && !left.is_zero() => {
-                    self.rest(pause.min(left))?;
-                    pause = (pause * 2).min(PAUSE_MAX);
-                }
-                landed => return landed,
-            }
-        }
-    }
-
-    /// Unless the user has had enough.
-    fn rest(&self, pause: Duration) -> Result<(), Error> {
-        let begun = Instant::now();
-        while begun.elapsed() < pause {
-            if self.cancel.is_cancelled() {
-                return Err(interrupted());
-            }
-            std::thread::sleep(LOOK_EVERY.min(pause));
-        }
-        Ok(())
     }
 
     /// What a tree can do without is known there then.
