@@ -22,6 +22,8 @@ pub(super) const BASE_WRONG: Span = Span::from_millis(1);
 /// Then there is another one after so long, which leaves so much of the capacity.
 const AGAIN: Span = Span::from_millis(1_200);
 const RATE_DEEP: f64 = 0.4;
+/// So much loss by chance is rare: more likely a queue is full that was full from the beginning, which only a deep drain shows.
+const MUCH: f64 = 0.05;
 /// A queue that stays too long for so long, and that many round trips, is drained, too: somebody may not know of it.
 const DELAYED_FOR: Span = Span::from_millis(100);
 const DELAYED_RTTS: u64 = 6;
@@ -49,6 +51,8 @@ pub(super) struct Seen {
     pub(super) delayed_since: Option<Time>,
     /// The last drain did not do what it should have.
     pub(super) suspects: bool,
+    /// Share of what is sent that is thought to be lost by chance.
+    pub(super) by_chance: f64,
 }
 
 #[derive(Debug)]
@@ -167,7 +171,8 @@ impl Drains {
         } else if since >= every || (self.dip && since >= FOLLOW_AFTER) {
             self.is_draining = true;
             self.base_before = Some(seen.base);
-            self.rate = if wrong { RATE_DEEP } else { RATE };
+            let deep = wrong || seen.by_chance > MUCH;
+            self.rate = if deep { RATE_DEEP } else { RATE };
             // Who came late to a queue sees only a part of it.
             let excess = seen.queue.max(seen.target).mul_f64(DEPTH) + MARGIN;
             self.until = now + excess.mul_f64(1.0 / (1.0 - RATE)).min(LONGEST);
@@ -210,6 +215,7 @@ mod tests {
                 target: TARGET,
                 delayed_since: None,
                 suspects: false,
+                by_chance: 0.0,
             };
             let share = drains.step(now, RTT, 1.0, &seen);
             begun.extend(share.filter(|_| before.is_none()).map(|share| (at, share)));
@@ -263,6 +269,7 @@ mod tests {
                 target: TARGET,
                 delayed_since: None,
                 suspects: false,
+                by_chance: 0.0,
             };
             flow.on_delay(
                 ms(at),

@@ -9,22 +9,21 @@
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
 mod beside;
+mod measure;
 mod parts;
 mod target;
 
 use self::parts::{Bound, Delays, Echo, Losses, Probing, Receiver};
 use super::company::{Company, Overflows};
-use super::drains::{BASE_WRONG, Drains, Seen};
+use super::drains::{Drains, Seen};
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
-use super::noise::Noise;
 use super::overflow::Overflow;
 use super::room::Room;
 use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
 use super::{Feedback, PathKnowledge, Share};
 use crate::rtt::WindowedMin;
-use howdah_core::num::floor_to_u64;
 use howdah_core::{Rate, Span, Time};
 
 /// Below that rate nothing is steered any more.
@@ -355,126 +354,6 @@ impl Fair {
         self.rate = self.rate.min(limit);
     }
 
-    fn measure_queue(&mut self, feedback: &Feedback<'_>) {
-        if feedback.rtt.is_none() {
-            return;
-        }
-        let point = &feedback.point;
-        // The clocks have different origins; only differences of this mean anything.
-        let owd = point
-            .rx_time
-            .nanos_after(point.sent_time)
-            .saturating_add(CLOCK_ORIGIN)
-            .max(0)
-            .cast_unsigned();
-        let base_before = self.delays.base_owd.min().unwrap_or(owd);
-        if self.company.is_here() {
-            // Nobody lets the queue run empty, so the base is not seen again.
-            self.delays.base_owd.push(feedback.now, base_before);
-        }
-        self.delays.base_owd.push(feedback.now, owd);
-        self.delays.recent_owd.push(feedback.now, owd);
-        let base = self.delays.base_owd.min().unwrap_or(owd);
-        let recent = self.delays.recent_owd.min().unwrap_or(owd);
-        if self.delays.base_rtt < SPARSE {
-            self.delays.noise = Noise::default();
-        } else if self.phase != Phase::Startup {
-            // (Its bursts are no line.)
-            self.delays.noise.on_delay(owd);
-        }
-        let noise = self.delays.noise.allowance();
-        self.delays.queue = Span::from_nanos(recent - base).saturating_sub(noise);
-        // The queue that overflowed was longer than it seemed, too.
-        let longer = Span::from_nanos(base_before.saturating_sub(base));
-        self.bound.target_cap =
-            (self.bound.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
-        self.drains
-            .on_delay(feedback.now, recent, self.target(), noise);
-        self.company.on_delay(recent);
-        let memory = feedback.echo();
-        let queue = Span::from_nanos(owd - base.min(owd));
-        let settled = point.acked_packets + point.lost_packets;
-        self.delays.peaks.push_back((feedback.now, queue));
-        // A host that stalls delays and drops; which of the losses were its own nobody tells. Start-up loses packets in
-        // bursts of its own. And delays above a wrong base were others.
-        if feedback.host_drops || feedback.now < self.echo.until || longer > BASE_WRONG {
-            self.losses.by_delay.clear();
-        }
-        self.losses.by_delay.on_report(
-            feedback.now,
-            point.sent_time,
-            queue,
-            settled,
-            feedback.lost_sent_at,
-        );
-        while self
-            .delays
-            .peaks
-            .front()
-            .is_some_and(|&(t, _)| feedback.now.since(t) > memory)
-        {
-            self.delays.peaks.pop_front();
-        }
-    }
-
-    fn measure_loss_floor(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
-        let point = &feedback.point;
-        if feedback.now < self.echo.until {
-            // What start-up made overflow is not what is lost while nothing overflows.
-            self.losses.block = (point.acked_packets, point.lost_packets);
-            return;
-        }
-        let (acked, lost) = self.losses.block;
-        let packets = (point.acked_packets + point.lost_packets).saturating_sub(acked + lost);
-        let enough = LOSS_BLOCK_PACKETS.max(sample.packets);
-        let lost_here = point.lost_packets.saturating_sub(lost);
-        if packets >= enough || lost_here >= 40 {
-            let loss = lost_here as f64 / packets as f64;
-            if self.phase != Phase::Startup && self.queue_does_not_overflow() {
-                self.losses
-                    .floor
-                    .push(feedback.now, floor_to_u64(loss.min(0.25) * 1e9));
-            }
-            self.losses.block = (point.acked_packets, point.lost_packets);
-        }
-    }
-
-    /// Whether an overflow is answered. In longer queues flows that see it would give way to those that
-    /// do not; so there it must last, as where a queue before the short one (this host's port) is what
-    /// holds the delay.
-    fn counts(&mut self, overflow: &Overflow, feedback: &Feedback<'_>) -> bool {
-        let now = feedback.now;
-        if overflow.now {
-            let (since, last) = self.bound.dropping.get_or_insert((now, now));
-            if now.since(*last) > DROPPING_GAP.max(feedback.smoothed_rtt / 4) {
-                *since = now;
-            }
-            *last = now;
-        }
-        let lasting = DROPPING_LASTS + feedback.smoothed_rtt * 4;
-        let lasts = self
-            .bound
-            .dropping
-            .is_some_and(|(since, last)| last.since(since) > lasting);
-        overflow.limit < SHORT || (overflow.now && lasts)
-    }
-
-    /// Of the last moments.
-    fn longest_queue(&self) -> Span {
-        let longest = self.delays.peaks.iter().map(|p| p.1).max();
-        longest.unwrap_or(self.delays.queue)
-    }
-
-    /// An empty queue loses nothing, and one that reaches its target is long enough, unless an overflow is what lowered the
-    /// target. One that stays in between may be full.
-    fn queue_does_not_overflow(&self) -> bool {
-        let target = self.target();
-        let uncapped =
-            self.bound.is_opening || self.bound.target_cap >= TARGET_MAX.mul_f64(UNCAPPED);
-        self.delays.queue < target / 4
-            || (!self.is_short() && uncapped && self.delays.queue > target.mul_f64(0.8))
-    }
-
     fn start_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let view = View {
             sample,
@@ -566,6 +445,7 @@ impl Fair {
         } else {
             loss.min(threshold)
         };
+        self.losses.believed = elsewhere;
         let arrived = sample.delivery_rate.mul_f64(1.0 / (1.0 - elsewhere));
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
@@ -758,6 +638,7 @@ impl Fair {
             target: self.target(),
             delayed_since: self.delays.delayed_since.map(|(at, _)| at),
             suspects: self.company.suspects(),
+            by_chance: self.losses.believed,
         };
         let left = self
             .drains
@@ -771,7 +652,9 @@ impl Fair {
         }
         self.phase = match left {
             Some(share) => {
-                let left = self.capacity.mul_f64(share);
+                // Of what arrives: a queue that is full for good lets a flow believe in chance, and so in more capacity than there is.
+                let arrives = 1.0 - self.losses.believed;
+                let left = self.capacity.mul_f64(share * arrives);
                 self.rate = self.rate.min(left).max(RATE_MIN);
                 Phase::Drain
             }

@@ -123,6 +123,8 @@ impl Probing {
 pub(super) struct Losses {
     pub(super) by_delay: LossByDelay,
     pub(super) floor: WindowedMin,
+    /// Share of what is sent now that is taken for lost by chance.
+    pub(super) believed: f64,
     /// Packets and losses of the block that is counted.
     pub(super) block: (u64, u64),
     pub(super) congested_at: Time,
@@ -134,6 +136,7 @@ impl Losses {
         Self {
             by_delay: LossByDelay::default(),
             floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
+            believed: 0.0,
             block: (0, 0),
             congested_at: Time::ZERO,
             congested_until: Time::ZERO,
