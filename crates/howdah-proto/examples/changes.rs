@@ -1,7 +1,7 @@
 //! Links whose rate halves or doubles under a flow, in virtual time: after how many round trips 90 % of the new rate arrive, and how much
 //! the queue dropped meanwhile, in its own length.
 //!
-//! `cargo run --release -p howdah-proto --features sim --example changes [-- MBIT,... RTT_MS,... QUEUE_MS,... LOSS_PERCENT,...]`
+//! `cargo run --release -p howdah-proto --features sim --example changes [-- MBIT,... RTT_MS,... QUEUE_MS,... LOSS_PERCENT,... FACTOR,...]`
 
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
@@ -81,7 +81,8 @@ fn main() {
         "| change, RTT | places | t90, RTT: median | 90 % | never | overflow, queues: median | 90 % |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
-    for factor in [0.5, 2.0, 4.0] {
+    let factors = list("0.5,2,4");
+    for factor in factors {
         for &rtt in &rtts {
             let mut found = Vec::new();
             let mut dropped = Vec::new();

@@ -26,6 +26,8 @@ const MARK_MEMORY: Span = Span::from_millis(1_000);
 const SAMPLE_SPACING: Span = Span::from_micros(100);
 /// Reports that carry arrival samples: those of the start-up.
 const SAMPLED_REPORTS: u64 = 64;
+/// ... and as many after the peer has asked for one.
+const ASKED_REPORTS: u64 = 8;
 
 /// What became of an arriving packet number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,6 +56,8 @@ pub(crate) struct Received {
     reorder_window: Span,
     last_late_at: Time,
     next_report: u64,
+    /// The last report that carries samples.
+    sampled_to: u64,
 }
 
 impl Default for Received {
@@ -74,6 +78,7 @@ impl Default for Received {
             reorder_window: REORDER_WINDOW_MIN,
             last_late_at: Time::ZERO,
             next_report: 1,
+            sampled_to: SAMPLED_REPORTS,
         }
     }
 }
@@ -98,6 +103,16 @@ impl Received {
 
     pub(crate) fn reorder_window(&self) -> Span {
         self.reorder_window
+    }
+
+    /// The peer has asked: it may have sent bursts to see what the path makes of them.
+    pub(crate) fn sample_again(&mut self) {
+        self.sampled_to = self.sampled_to.max(self.next_report + ASKED_REPORTS - 1);
+    }
+
+    /// Whether it has asked, and start-up is over.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.next_report > SAMPLED_REPORTS && self.next_report <= self.sampled_to
     }
 
     /// Number that the next report will have.
@@ -155,7 +170,7 @@ impl Received {
             {
                 self.marks.push_back((now, number));
             }
-            if self.next_report <= SAMPLED_REPORTS {
+            if self.next_report <= self.sampled_to {
                 self.sample(now, number);
             }
         } else if number < self.covered_to {

@@ -16,6 +16,8 @@ const INTERVAL_MIN: Span = Span::from_millis(10);
 /// The first reports come closer together, as start-up learns from each.
 const EARLY_INTERVAL_MIN: Span = Span::from_millis(1);
 const EARLY_REPORTS: u64 = 32;
+/// Those that tell of bursts that the peer asked about: each has room for one or two of [`BURST`](crate::rate).
+const ASKED_INTERVAL: Span = Span::from_millis(5);
 /// Reports that somebody waits for are at least that far apart.
 const URGENT_SPACING: Span = Span::from_micros(500);
 /// How far back packets called lost are remembered, in case they turn up.
@@ -23,6 +25,9 @@ const LATE_MEMORY_MIN: Span = Span::from_millis(200);
 
 impl Connection {
     fn report_interval(&self) -> Span {
+        if self.reporting.received.is_asked() {
+            return ASKED_INTERVAL;
+        }
         let min = if self.reporting.received.next_report() <= EARLY_REPORTS {
             EARLY_INTERVAL_MIN
         } else {

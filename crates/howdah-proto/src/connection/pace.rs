@@ -100,6 +100,9 @@ impl Connection {
         if raised && let Some(bytes) = self.pace.rate.first_burst_bytes(rate) {
             self.pace.pacer.grant(now, bytes);
         }
+        if self.pace.rate.take_ask() {
+            self.alive.pings_due = self.alive.pings_due.max(1);
+        }
         self.pace.pacer.set_fine(self.pace.rate.wants_fine_pacing());
     }
 }

@@ -399,7 +399,10 @@ impl Connection {
             }
             match frame {
                 Frame::Padding => break,
-                Frame::Ping => self.reporting.wish = ReportWish::Now,
+                Frame::Ping => {
+                    self.reporting.wish = ReportWish::Now;
+                    self.reporting.received.sample_again();
+                }
                 Frame::Report(report) => self.on_report(now, &report)?,
                 Frame::ReportAck { newest, earlier } => self.on_report_ack(now, newest, earlier),
                 Frame::Control { offset, bytes } => {

@@ -9,6 +9,7 @@
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
 mod beside;
+mod looking;
 mod measure;
 mod parts;
 mod target;
@@ -219,12 +220,9 @@ impl Fair {
         })
     }
 
-    pub(super) fn burst(&self) -> Option<Span> {
-        (self.phase == Phase::Startup).then_some(BURST)
-    }
-
     pub(super) fn first_burst_bytes(&self, rate: Rate) -> Option<u64> {
-        self.startup.first_burst_bytes(rate)
+        let starts = self.phase == Phase::Startup;
+        starts.then(|| self.startup.first_burst_bytes(rate))?
     }
 
     pub(super) const fn opening_bytes() -> u64 {
@@ -375,6 +373,7 @@ impl Fair {
                 (self.capacity, self.rate) = (capacity, capacity);
                 let link = self.startup.shown().unwrap_or(capacity).max(capacity);
                 self.link_seen = link;
+                self.probing.looking.begin(self.startup.sure());
                 self.company.on_arrived(feedback.now, link);
                 self.phase = Phase::Cruise;
                 if !late {
@@ -495,6 +494,7 @@ impl Fair {
             idle,
             ..
         } = judged;
+        self.look_at_link(feedback, &judged);
         if self.beside_others(feedback, sample, idle, judged.overflows) {
             return;
         }

@@ -224,6 +224,11 @@ impl RateControl {
         }
     }
 
+    /// Whether the receiver is to be asked for a report, and to tell when the packets of the next bursts arrive.
+    pub(crate) fn take_ask(&mut self) -> bool {
+        self.fair.take_ask() && self.burst().is_some()
+    }
+
     /// Bytes that leave at once when the rate becomes `rate`, where bursts measure the path.
     pub(crate) fn first_burst_bytes(&self, rate: Rate) -> Option<u64> {
         self.burst()?;

@@ -145,6 +145,11 @@ impl Startup {
         self.trains.capacity()
     }
 
+    /// The same, if it can be relied on.
+    pub(super) fn sure(&self) -> Option<Rate> {
+        self.shown().filter(|_| self.trains.is_sure())
+    }
+
     /// The most that arrived so far.
     pub(super) fn best(&self) -> Rate {
         self.best
@@ -184,7 +189,7 @@ impl Startup {
         let point = &feedback.point;
         let settled = point.acked_packets + point.lost_packets;
         let lost = point.lost_packets as f64 / settled.max(1) as f64;
-        let shown = self.trains.capacity().filter(|_| self.trains.is_sure());
+        let shown = self.sure();
         (settled >= RESUMED_PACKETS && lost > resumed.loss)
             || queue > queue_limit(base_rtt)
             || feedback.socket_drops > 0
@@ -223,7 +228,7 @@ impl Startup {
         self.full_reports = if full { self.full_reports + 1 } else { 0 };
         // What the bursts promised arrives, or all that the user allows.
         // (Less than sure is what a host may have made of a short burst.)
-        let sure = shown.filter(|_| self.trains.is_sure());
+        let sure = self.sure();
         let mut promises = [sure, feedback.cap].into_iter().flatten();
         let reached = trusted && promises.any(|c| delivered.as_f64() >= REACHED_SHARE * c.as_f64());
         if self.is_refuted(feedback, view.queue, view.base_rtt) {

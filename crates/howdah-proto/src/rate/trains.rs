@@ -110,6 +110,11 @@ impl Trains {
         self.believed().map(|&(_, bytes)| bytes).sum::<u64>() >= SURE_BYTES
     }
 
+    /// How many are believed.
+    pub(super) fn bursts(&self) -> usize {
+        self.believed().count()
+    }
+
     /// A short burst that shows much less than others proved was spread by a host.
     fn believed(&self) -> impl Iterator<Item = &(Rate, u64)> {
         let least = self.floor.mul_f64(0.5);

@@ -24,6 +24,8 @@ enum Op {
     Wait {
         ms: u64,
     },
+    /// The peer asks for a report, and for samples.
+    Ask,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -32,6 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..90u64, 0..400u64).prop_map(|(back, us)| Op::Late { back, us }),
         1 => (4..400usize, any::<bool>()).prop_map(|(budget, is_confirmed)| Op::Report { budget, is_confirmed }),
         1 => (1..40u64).prop_map(|ms| Op::Wait { ms }),
+        1 => Just(Op::Ask),
     ]
 }
 
@@ -45,6 +48,7 @@ proptest! {
         // Numbers that are there, with their bytes; what came once more.
         let mut there: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut again, mut reports, mut largest_at) = (0, 0, now);
+        let mut sampled_to = SAMPLED_REPORTS;
         let mut told_lost: BTreeSet<u64> = BTreeSet::new();
         let mut late: Vec<u64> = Vec::new();
         for op in ops {
@@ -54,6 +58,11 @@ proptest! {
                 Op::Late { back, us } => Some((next.saturating_sub(back), us)),
                 Op::Wait { ms } => {
                     now += Span::from_millis(ms);
+                    None
+                }
+                Op::Ask => {
+                    received.sample_again();
+                    sampled_to = sampled_to.max(reports + 8);
                     None
                 }
                 Op::Report { budget, is_confirmed } => {
@@ -91,7 +100,7 @@ proptest! {
                     prop_assert!(samples.len() <= limits::MAX_SAMPLES as usize);
                     prop_assert!(samples.iter().all(|sample| there.contains_key(&sample.number)));
                     prop_assert!(samples.windows(2).all(|pair| pair[1].rx_time_us >= pair[0].rx_time_us + 100));
-                    prop_assert!(reports <= SAMPLED_REPORTS || samples.is_empty() || reports == SAMPLED_REPORTS + 1);
+                    prop_assert!(reports <= sampled_to || samples.is_empty() || reports == sampled_to + 1);
                     let waits = !report.coverage.is_empty();
                     if waits {
                         let due = received.next_repeat(timeout).expect("it is not confirmed");

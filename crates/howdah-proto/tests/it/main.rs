@@ -11,6 +11,7 @@ mod ecn;
 mod economy;
 mod endpoint;
 mod endpoint_loops;
+mod faster;
 mod full_queues;
 mod hostile;
 mod hosts;

@@ -1,5 +1,6 @@
 //! What the controller knows, by what it is about.
 
+use super::looking::Looking;
 use super::{BASE_WINDOW, LOSS_FLOOR_WINDOW, PROBE_FIRST, RECENT, TARGET_MAX};
 use crate::rate::history::Sample;
 use crate::rate::noise::Noise;
@@ -85,6 +86,7 @@ pub(super) struct Probing {
     pub(super) share: f64,
     pub(super) base: Rate,
     pub(super) next_step: Time,
+    pub(super) looking: Looking,
 }
 
 impl Probing {
@@ -93,6 +95,7 @@ impl Probing {
             share: PROBE_FIRST,
             base: Rate::ZERO,
             next_step: Time::ZERO,
+            looking: Looking::default(),
         }
     }
 
