@@ -22,7 +22,8 @@ pub(super) const BASE_WRONG: Span = Span::from_millis(1);
 /// Then there is another one after so long, which leaves so much of the capacity.
 const AGAIN: Span = Span::from_millis(1_200);
 const RATE_DEEP: f64 = 0.4;
-/// So much loss by chance is rare: more likely a queue is full that was full from the beginning, which only a deep drain shows.
+/// So much loss by chance is rare. More likely the queue was full from the beginning, and who does not know of it believes in chance, and so in
+/// more capacity than there is: only a drain that goes below what arrives shows that.
 const MUCH: f64 = 0.05;
 /// A queue that stays too long for so long, and that many round trips, is drained, too: somebody may not know of it.
 const DELAYED_FOR: Span = Span::from_millis(100);
@@ -171,8 +172,13 @@ impl Drains {
         } else if since >= every || (self.dip && since >= FOLLOW_AFTER) {
             self.is_draining = true;
             self.base_before = Some(seen.base);
-            let deep = wrong || seen.by_chance > MUCH;
-            self.rate = if deep { RATE_DEEP } else { RATE };
+            self.rate = if seen.by_chance > MUCH {
+                RATE_DEEP * (1.0 - seen.by_chance)
+            } else if wrong {
+                RATE_DEEP
+            } else {
+                RATE
+            };
             // Who came late to a queue sees only a part of it.
             let excess = seen.queue.max(seen.target).mul_f64(DEPTH) + MARGIN;
             self.until = now + excess.mul_f64(1.0 / (1.0 - RATE)).min(LONGEST);

@@ -652,9 +652,7 @@ impl Fair {
         }
         self.phase = match left {
             Some(share) => {
-                // Of what arrives: a queue that is full for good lets a flow believe in chance, and so in more capacity than there is.
-                let arrives = 1.0 - self.losses.believed;
-                let left = self.capacity.mul_f64(share * arrives);
+                let left = self.capacity.mul_f64(share);
                 self.rate = self.rate.min(left).max(RATE_MIN);
                 Phase::Drain
             }
