@@ -375,13 +375,17 @@ impl Company {
         }
     }
 
-    /// Once per report. `dip`: the queue has become shorter by what others did. The share of the capacity that may be sent during a test.
-    pub(super) fn step(&mut self, now: Time, look: &Look, dip: bool) -> Option<f64> {
+    /// Once per report. `dip`: the queue has become shorter by what others did.
+    pub(super) fn step(&mut self, now: Time, look: &Look, dip: bool) {
         if let Some(test) = self.test.filter(|t| now >= t.look_until) {
             self.test = None;
             self.judge(now, look, &test);
         }
         self.leave_or_try(now, look, dip);
+    }
+
+    /// The share of the capacity that may be sent, while a test lets the queue run down.
+    pub(super) fn test_share(&self, now: Time) -> Option<f64> {
         let until = self.test?.asked_until?;
         (now < until).then_some(TEST_RATE)
     }
@@ -677,7 +681,8 @@ mod tests {
             let now = Time::ZERO + Span::from_millis(ms);
             let look = look(60, arrives);
             company.on_arrived(now, arrives);
-            let tests = company.step(now, &look, false).is_some();
+            company.step(now, &look, false);
+            let tests = company.test_share(now).is_some();
             company.on_delay(BASE + (60e6 * if tests { stays } else { 1.0 }) as u64);
             if let Some(rate) = company.rate(now, arrives, look.queue, false) {
                 arrives = rate;

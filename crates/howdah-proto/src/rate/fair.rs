@@ -146,10 +146,7 @@ pub(super) struct Fair {
     echo: Echo,
     /// Largest capacity seen lately, as its complement.
     arrived: WindowedMin,
-    established: bool,
     host: Receiver,
-    /// Share of the capacity that is sent to see whether others are there.
-    test_share: Option<f64>,
 }
 
 /// What a report says of path and losses.
@@ -186,9 +183,7 @@ impl Fair {
             drains: Drains::new(),
             echo: Echo::default(),
             arrived: WindowedMin::new(ARRIVED_WINDOW),
-            established: false,
             host: Receiver::default(),
-            test_share: None,
         }
     }
 
@@ -204,7 +199,6 @@ impl Fair {
 
     pub(super) fn on_established(&mut self, rtt: Span) {
         self.delays.base_rtt = rtt;
-        self.established = true;
         self.rate = INITIAL_RATE;
     }
 

@@ -86,7 +86,7 @@ impl Fair {
         let was_here = self.company.is_here();
         self.company
             .heed_queue(now, &look, self.target_below(TARGET_MAX));
-        self.test_share = self.company.step(now, &look, self.drains.is_dip());
+        self.company.step(now, &look, self.drains.is_dip());
         let after = feedback.smoothed_rtt + sample.span;
         if sample.packets >= FLOOD_PACKETS
             && sample.loss > FLOOD
@@ -104,7 +104,8 @@ impl Fair {
         self.phase = Phase::Cruise;
         self.delays.delayed_since = None;
         let rate = self.share.each(rate);
-        let most = self.test_share.map(|share| self.capacity.mul_f64(share));
+        let test = self.company.test_share(now);
+        let most = test.map(|share| self.capacity.mul_f64(share));
         self.rate = most.map_or(rate, |most| rate.min(most)).max(RATE_MIN);
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
         self.drains.on_sent(now, sent);
@@ -117,7 +118,8 @@ impl Fair {
             return false;
         }
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
-        let sent = self.test_share.map_or(sent, |share| sent.min(share));
+        let test = self.company.test_share(feedback.now);
+        let sent = test.map_or(sent, |share| sent.min(share));
         self.rate = self.capacity.mul_f64(sent).max(RATE_MIN);
         self.drains.on_sent(feedback.now, sent);
         true
