@@ -18,6 +18,8 @@ const LASTS: Span = Span::from_millis(100);
 const BURSTS_LAST: Span = Span::from_millis(20);
 /// Bursts that have to be seen: a host that stands still makes one faster or slower, not most of them.
 const BURSTS: usize = 3;
+/// They are shorter on fast links, but no shorter than this.
+const BURST_BYTES: u64 = 40_000;
 /// The link is faster than it was if it carries so many times as much.
 const FASTER: f64 = 1.5;
 /// Share of what is shown that is gone to, and the most that a rate grows by at once.
@@ -124,8 +126,10 @@ impl Fair {
         if self.phase == Phase::Startup {
             return Some(BURST);
         }
-        // What is known to fit into the queue.
-        let longest = self.bound.target_cap;
+        // The link idles for as long before the first, and what waited meanwhile then stands in the queue: as much as is known to fit there, and
+        // less than is answered, unless that is too few packets.
+        let enough = self.capacity.span_for(BURST_BYTES).max(self.target() / 2);
+        let longest = self.bound.target_cap.min(enough);
         self.probing.looking.bursts.then(|| BURST.min(longest))
     }
 
