@@ -54,11 +54,12 @@ fn neither_side_starves() {
         let all = goodputs(first, second, rtt, buffer);
         let line = format!("{second} joins {first}, {rtt}, {buffer}: {all:.1?} Mbit/s");
         println!("{line}");
-        // One seed in nine leaves Reno 7 to 9 where the middle has 18 (0.1 BDP).
         assert_eq!(all.len(), 5);
         assert!(all[2].iter().all(|&mbit| mbit > 12.0), "{line}");
+        // One seed in nine leaves Reno 7 to 9 in a tenth of a product, where the middle has 18.
+        let least = if first == "reno" { 5.0 } else { 12.0 };
         for got in &all {
-            assert!(got.iter().all(|&mbit| mbit > 5.0), "{line}");
+            assert!(got.iter().all(|&mbit| mbit > least), "{line}");
             assert!(got.iter().sum::<f64>() > 80.0, "{line}");
         }
     }

@@ -16,7 +16,7 @@ const INTERVAL_MIN: Span = Span::from_millis(10);
 /// The first reports come closer together, as start-up learns from each.
 const EARLY_INTERVAL_MIN: Span = Span::from_millis(1);
 const EARLY_REPORTS: u64 = 32;
-/// Those that tell of bursts that the peer asked about: each has room for one or two of [`BURST`](crate::rate).
+/// Those that tell of bursts that the peer asked about: each has room for the ends of a few.
 const ASKED_INTERVAL: Span = Span::from_millis(5);
 /// Reports that somebody waits for are at least that far apart.
 const URGENT_SPACING: Span = Span::from_micros(500);

@@ -11,7 +11,7 @@
 //!   flow empties its own queue now and then.
 //! * Loss that is a queue's (`overflow`), or above what is lost when the queue is short, halves the rate at once.
 
-use super::fair::{CLOCK_ORIGIN, Phase};
+use super::fair::Phase;
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
 use super::noise::Noise;
@@ -233,13 +233,7 @@ impl Background {
             return;
         }
         let (now, point) = (feedback.now, &feedback.point);
-        // The clocks have different origins; only differences of this mean anything.
-        let owd = point
-            .rx_time
-            .nanos_after(point.sent_time)
-            .saturating_add(CLOCK_ORIGIN)
-            .max(0)
-            .cast_unsigned();
+        let owd = point.one_way_delay();
         self.base_owd.push(now, owd);
         self.recent_owd.push(now, owd);
         let base = self.base_owd.min().unwrap_or(owd);

@@ -109,9 +109,6 @@ const DOUBT_SHARE: f64 = 0.25;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
-/// Keeps one-way delays between clocks of different origins above zero, in nanoseconds.
-pub(super) const CLOCK_ORIGIN: i64 = 1 << 61;
-
 /// What the controller is doing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Phase {

@@ -3,6 +3,9 @@
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
 
+/// Keeps one-way delays between clocks of different origins above zero, in nanoseconds.
+const CLOCK_ORIGIN: i64 = 1 << 61;
+
 /// State of the connection as one report shows it. All counts run since the beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Point {
@@ -20,6 +23,14 @@ pub(crate) struct Point {
     pub(crate) lost_packets: u64,
     /// The sender had nothing to send at some time since the last report.
     pub(crate) app_limited: bool,
+}
+
+impl Point {
+    /// How long the newest packet was under way, in nanoseconds. The clocks have different origins, so only differences of this mean anything.
+    pub(super) fn one_way_delay(&self) -> u64 {
+        let delay = self.rx_time.nanos_after(self.sent_time);
+        delay.saturating_add(CLOCK_ORIGIN).max(0).cast_unsigned()
+    }
 }
 
 /// Delivery between two points.

@@ -1,8 +1,8 @@
 //! What reports say of the queue, and of losses that are no queue's.
 
 use super::{
-    CLOCK_ORIGIN, DROPPING_GAP, DROPPING_LASTS, Fair, LOSS_BLOCK_PACKETS, Phase, SHORT, SPARSE,
-    TARGET_MAX, TARGET_SHARE_OF_LIMIT, UNCAPPED,
+    DROPPING_GAP, DROPPING_LASTS, Fair, LOSS_BLOCK_PACKETS, Phase, SHORT, SPARSE, TARGET_MAX,
+    TARGET_SHARE_OF_LIMIT, UNCAPPED,
 };
 use crate::rate::Feedback;
 use crate::rate::drains::BASE_WRONG;
@@ -18,13 +18,7 @@ impl Fair {
             return;
         }
         let point = &feedback.point;
-        // The clocks have different origins; only differences of this mean anything.
-        let owd = point
-            .rx_time
-            .nanos_after(point.sent_time)
-            .saturating_add(CLOCK_ORIGIN)
-            .max(0)
-            .cast_unsigned();
+        let owd = point.one_way_delay();
         let base_before = self.delays.base_owd.min().unwrap_or(owd);
         if self.company.is_here() {
             // Nobody lets the queue run empty, so the base is not seen again.
