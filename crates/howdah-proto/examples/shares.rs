@@ -9,7 +9,7 @@ use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, FlowEnds, World};
 
-/// Flows come so far apart, and up to a second later by chance.
+/// Flows come so far apart, and up to a second later by the seed.
 const STAGGER: Span = Span::from_secs(3);
 /// After the last has come, shares are judged from then on, for so long.
 const SETTLES: Span = Span::from_secs(30);
@@ -161,7 +161,10 @@ fn main() {
                         seed,
                     })
                     .collect();
-                row(&format!("{flows}, {rate} Mbit/s, {queue} ms"), &places);
+                row(
+                    &format!("{flows} flows, {rate} Mbit/s, {queue} ms"),
+                    &places,
+                );
             }
         }
     }

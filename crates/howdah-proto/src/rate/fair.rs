@@ -80,8 +80,6 @@ const STEER_MAX_YOUNG: f64 = 1.15;
 const PROBE_FIRST: f64 = 0.05;
 /// Growth per RTT on the way back to a rate that the receiving host lost and the path did not.
 const PROBE_BACK: f64 = 1.0;
-/// A burst of which one in so many came shows what the link carries.
-const SHOWN_OF: u64 = 5;
 /// Share of that rate that is gone back to; also what is left of the memory after each relapse.
 const BACK_SHARE: f64 = 0.9;
 
@@ -364,13 +362,11 @@ impl Fair {
                     self.host.before_drops = Some(self.startup.best());
                 }
                 (self.capacity, self.rate) = (capacity, capacity);
-                let point = &feedback.point;
-                // (Of a burst of which next to nothing came, what came may be its ends.)
-                let came = point.acked_packets * SHOWN_OF >= point.lost_packets;
-                let shown = self.startup.shown().filter(|_| came);
+                let shown = self.startup.link(&feedback.point);
                 let link = shown.unwrap_or(capacity).max(capacity);
                 self.link_seen = link;
-                self.probing.looking.begin(self.startup.sure());
+                let sure = shown.filter(|_| self.startup.is_sure());
+                self.probing.looking.begin(sure);
                 self.company.on_arrived(feedback.now, link);
                 self.phase = Phase::Cruise;
                 if !late {

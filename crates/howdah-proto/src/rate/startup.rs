@@ -2,7 +2,7 @@
 //! arrives is multiplied each round trip until it does not follow any more.
 
 use super::fair::RATE_MIN;
-use super::history::{History, Sample};
+use super::history::{History, Point, Sample};
 use super::trains::{TrainPoint, Trains};
 use super::{Feedback, PathKnowledge};
 use howdah_core::{Rate, Span};
@@ -59,6 +59,8 @@ const MOST_LOST: f64 = 0.5;
 const CROWDED_BYTES: u64 = 48_000;
 /// More than that, and a fast burst is no promise.
 const CLEAN_LOSS: f64 = 0.25;
+/// For so many packets that were lost one must have come, or bursts show nothing of the link.
+const SHOWN_OF: u64 = 5;
 /// Reports in a row that show that the path is full.
 const FULL_REPORTS: u32 = 2;
 
@@ -140,14 +142,21 @@ impl Startup {
         }
     }
 
-    /// What bursts showed.
-    pub(super) fn shown(&self) -> Option<Rate> {
-        self.trains.capacity()
+    /// What bursts showed, now that it ends at `point`. Of those of which next to nothing came, what came may be the ends: all that was sent between
+    /// counts as carried.
+    pub(super) fn link(&self, point: &Point) -> Option<Rate> {
+        let came = point.acked_packets.saturating_mul(SHOWN_OF) >= point.lost_packets;
+        self.trains.capacity().filter(|_| came)
     }
 
-    /// The same, if it can be relied on.
-    pub(super) fn sure(&self) -> Option<Rate> {
-        self.shown().filter(|_| self.trains.is_sure())
+    /// What bursts showed can be relied on.
+    pub(super) fn is_sure(&self) -> bool {
+        self.trains.is_sure()
+    }
+
+    /// What bursts showed, if it can be.
+    fn sure(&self) -> Option<Rate> {
+        self.trains.capacity().filter(|_| self.is_sure())
     }
 
     /// The most that arrived so far.
@@ -325,6 +334,37 @@ fn is_full(feedback: &Feedback<'_>, view: &View<'_>) -> bool {
 mod tests {
     use super::*;
     use howdah_core::Time;
+
+    /// 250 kB of which so many packets came, the first and the last among them, in 7 ms.
+    fn link_shown_by(came: u64) -> Option<Rate> {
+        let ms = |ms| Time::ZERO + Span::from_millis(ms);
+        let points = [(0, 10), (250_000, 17)].map(|(sent_bytes, at)| TrainPoint {
+            sent_time: Time::ZERO,
+            sent_bytes,
+            rx_time: ms(at),
+        });
+        let mut startup = Startup::new();
+        startup.trains.on_points(&points, points[1]);
+        startup.link(&Point {
+            rx_time: ms(17),
+            sent_time: Time::ZERO,
+            sent_bytes: 250_000,
+            delivered_bytes: came * 1_232,
+            acked_packets: came,
+            lost_packets: 203 - came,
+            app_limited: false,
+        })
+    }
+
+    #[test]
+    fn a_burst_of_which_next_to_nothing_came_shows_nothing_of_the_link() {
+        assert_eq!(link_shown_by(1), None);
+        // Of what overflowed a short queue a third or a fifth comes.
+        let whole = link_shown_by(203);
+        assert!(whole.is_some_and(|rate| rate > Rate::from_mbit_per_sec(280)));
+        assert_eq!(link_shown_by(60), whole);
+        assert_eq!(link_shown_by(36), whole);
+    }
 
     #[test]
     fn the_first_burst_is_as_long_as_the_opening_proves_and_no_longer() {
