@@ -13,11 +13,13 @@
 
 mod climb;
 mod losses;
+mod overflowed;
 mod standing;
 mod steps;
 
 use self::climb::Climb;
 use self::losses::Losses;
+use self::overflowed::Overflowed;
 use self::standing::Standing;
 use self::steps::Steps;
 use super::overflow::LossByDelay;
@@ -67,16 +69,18 @@ const RELAPSE: f64 = 0.75;
 const ABOVE_TARGET: f64 = 1.2;
 /// Who has more than that of the link where most of the queue is others' has not seen all of it.
 const UNSEEN: f64 = 0.7;
-/// Who has less than this share of the link beside others climbs quickly.
-const HUNGRY: f64 = 0.35;
+/// Who has less than this share of the link beside others climbs quickly: by no more in a round trip than this share of the link's window,
+/// and less the less he lacks. So flows that lack as much add as much, whatever they have, which makes flows of this kind equal.
+const HUNGRY: f64 = 0.32;
+const HUNGRY_MOST: f64 = 0.06;
+/// Who has more of it adds so much of the link in a second, by what he has not: what others have.
+const EVENS_PER_S: f64 = 0.03;
+/// The same of a stripe's sessions, of which each takes what the others have not for what others have.
+const EVENS_PER_S_STRIPE: f64 = 0.01;
 /// Company that began with overflows is left so many times later.
 const SHALLOW_TRIAL: u64 = 4;
 /// A queue that falls so soon after an overflow, and 2 RTT, tells nothing.
 const CALM: Span = Span::from_millis(200);
-/// Overflows are two if they are so far apart, and belong together if they are no further.
-const OVERFLOWS_APART: Span = Span::from_millis(1_500);
-const OVERFLOWS_WITHIN: Span = Span::from_secs(30);
-const OVERFLOWS_TIMES: u32 = 3;
 /// A cut shows so long and 2 RTT later.
 const CUT_FELT: Span = Span::from_millis(40);
 
@@ -88,6 +92,15 @@ pub(super) enum Overflows {
     AtLargestDelays,
     /// More than chance can have it.
     Much,
+}
+
+/// What is given way to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Yields {
+    No,
+    /// Others did: the queue has fallen from its longest.
+    ToAFall,
+    ToAnOverflow,
 }
 
 /// What is seen of path and queue.
@@ -149,6 +162,8 @@ struct Beside {
     /// A test has found others though this flow had about all that it ever saw of the link: who comes to a full queue sees no more of it. So
     /// what others have is not known, until the queue overflows.
     unseen: bool,
+    /// It began with overflows so often that no flow does that alone, though this one had all that it ever saw of the link.
+    hidden: bool,
     trial_at: Time,
     alone_since: Option<Time>,
 }
@@ -168,7 +183,7 @@ pub(super) struct Company {
     link: WindowedMin,
     losses: Losses,
     steps: Steps,
-    overflows: Option<(Time, u32)>,
+    overflows: Overflowed,
     suspicion: Option<Suspicion>,
     test: Option<Test>,
     last_test: Time,
@@ -187,7 +202,7 @@ impl Company {
             link: WindowedMin::new(LINK_WINDOW),
             losses: Losses::new(),
             steps: Steps::new(),
-            overflows: None,
+            overflows: Overflowed::default(),
             suspicion: None,
             test: None,
             last_test: Time::ZERO,
@@ -244,7 +259,7 @@ impl Company {
         self.steps.on_arrived(now, rate, link);
         if self.steps.is_settling(now) {
             self.suspicion = None;
-            self.overflows = None;
+            self.overflows = Overflowed::default();
         }
     }
 
@@ -254,27 +269,33 @@ impl Company {
         }
     }
 
-    /// Whether the queue overflows by what is lost where it is longest.
+    /// Whether the queue overflows by what is lost where it is longest, or has and others have answered that.
     pub(super) fn on_losses(
         &mut self,
         feedback: &Feedback<'_>,
-        queue: Span,
+        (queue, lately): (Span, Span),
         floor: f64,
         delays: &LossByDelay,
-    ) -> bool {
+    ) -> Yields {
         let point = &feedback.point;
         if point.acked_packets > 0 {
             self.packet_bytes = point.delivered_bytes as f64 / point.acked_packets as f64;
         }
         let answered = self.beside.map_or(Time::ZERO, |b| b.climb.cut_at());
+        // (A session of a stripe has few reports of its own, and others' answers are over sooner.)
+        let lately = self.share.is_whole().then_some(lately);
         let overflows = self
             .losses
-            .on_report(feedback, queue, floor, delays, answered);
-        // Of what a queue loses a session of a stripe may see nothing. All of them see it fall, and give way as the one flow that they are.
-        let felt = !self.share.is_whole()
-            && self.losses.has_passed_peak()
-            && self.may_cut(feedback.now, feedback.smoothed_rtt);
-        overflows || felt
+            .on_report(feedback, (queue, lately), floor, delays, answered);
+        // Of what a queue loses some of its flows, or sessions of a stripe, see nothing. All of them see it fall, and give way together.
+        if overflows {
+            Yields::ToAnOverflow
+        } else if self.losses.has_passed_peak() && self.may_cut(feedback.now, feedback.smoothed_rtt)
+        {
+            Yields::ToAFall
+        } else {
+            Yields::No
+        }
     }
 
     /// What was lost until now says nothing.
@@ -288,21 +309,16 @@ impl Company {
         if self.is_here() || self.steps.is_settling(now) {
             return false;
         }
-        let last = self
-            .overflows
-            .filter(|o| now.since(o.0) <= OVERFLOWS_WITHIN);
-        let Some((at, times)) = last else {
-            self.overflows = Some((now, 1));
-            return false;
-        };
-        let is_new = now.since(at) >= OVERFLOWS_APART;
-        if is_new {
-            self.overflows = Some((now, times + 1));
-            if times + 1 >= OVERFLOWS_TIMES && self.is_a_part(look.rate) {
-                self.enter(now, look.rate, look, true);
-            }
+        let seen = self.overflows.on_overflow(now, look.rtt);
+        let is_a_part = self.is_a_part(look.rate);
+        if (seen.enough && is_a_part) || seen.often {
+            self.enter(now, look.rate, look, true);
+            self.beside = self.beside.map(|b| Beside {
+                hidden: !is_a_part,
+                ..b
+            });
         }
-        is_new || times > 1
+        seen.again
     }
 
     /// A drain begins that comes anyway, ends at `until` and leaves `share` of the capacity.
@@ -455,7 +471,7 @@ impl Company {
             if beside.shallow {
                 self.leave();
                 // No test shows whether they have gone. The next overflow does.
-                self.overflows = Some((now, OVERFLOWS_TIMES - 1));
+                self.overflows = Overflowed::one_is_missing(now);
                 self.trial_every = (self.trial_every * 2).min(TRIAL_LONGEST);
             } else {
                 self.begin_test(now, rtt, look);
@@ -463,10 +479,14 @@ impl Company {
         }
     }
 
-    /// What is left after an overflow: others are left more room by who has less than all.
-    fn beta(&self, rate: Rate) -> f64 {
-        let unseen = self.beside.is_some_and(|b| b.unseen);
-        if unseen || self.has_less_than(NEARLY_ALL, rate) || !self.share.is_whole() {
+    /// What is left after an overflow: others are left more room by who has less than all. Who only saw others give way, and may be among
+    /// flows that do not do the same for him, leaves of that what he has of the link: who has most leaves most.
+    fn beta(&self, rate: Rate, yields: Yields) -> f64 {
+        let unseen = self.beside.is_some_and(|b| b.unseen || b.hidden);
+        if yields == Yields::ToAFall && self.share.is_whole() {
+            let has = rate.as_f64() / self.link().as_f64().max(1.0);
+            1.0 - (1.0 - BETA) * has.min(1.0)
+        } else if unseen || self.has_less_than(NEARLY_ALL, rate) || !self.share.is_whole() {
             BETA
         } else {
             BETA_ALONE
@@ -478,10 +498,11 @@ impl Company {
         let times = if shallow { SHALLOW_TRIAL } else { 1 };
         let window = rate.as_f64() / 8.0 * rtt / self.packet_bytes;
         self.beside = Some(Beside {
-            climb: Climb::after_cut(now, window, self.beta(rate), None),
+            climb: Climb::after_cut(now, window, self.beta(rate, Yields::ToAnOverflow), None),
             base_rtt: look.base_rtt,
             shallow,
             unseen: false,
+            hidden: false,
             trial_at: now + self.trial_every * times,
             alone_since: None,
         });
@@ -499,7 +520,7 @@ impl Company {
     pub(super) fn leave(&mut self) {
         self.beside = None;
         self.test = None;
-        self.overflows = None;
+        self.overflows = Overflowed::default();
     }
 
     /// The last cut has been felt.
@@ -525,23 +546,35 @@ impl Company {
         now: Time,
         arrives: Rate,
         queue: Span,
-        overflows: bool,
+        yields: Yields,
     ) -> Option<Rate> {
         let most = self.link().mul_f64(LINK_MOST);
-        let beta = self.beta(arrives);
-        let hungry = self.has_less_than(HUNGRY, arrives) && self.share.is_whole();
+        let beta = self.beta(arrives, yields);
+        let link = self.link().as_f64();
+        let missing = |of: f64| (1.0 - arrives.as_f64() / (of * link).max(1.0)).max(0.0);
+        let (hungry, lacks) = (HUNGRY_MOST * missing(HUNGRY), missing(1.0));
         let beside = self.beside.as_mut()?;
-        let hungry = hungry || beside.unseen;
         let rtt = beside.base_rtt + queue;
         self.rtt = rtt;
-        let mut window = beside.climb.window(now, rtt, hungry);
-        if overflows {
+        let packets_per_bit = rtt.as_secs_f64() / 8.0 / self.packet_bytes;
+        let (hungry, evens) = if self.share.is_whole() {
+            (hungry, EVENS_PER_S)
+        } else {
+            (0.0, EVENS_PER_S_STRIPE)
+        };
+        let hunger = if beside.unseen {
+            f64::INFINITY
+        } else {
+            hungry.max(evens * lacks * rtt.as_secs_f64()) * link * packets_per_bit
+        };
+        let mut window = beside.climb.window(now, rtt, hunger);
+        if yields != Yields::No {
             beside.unseen = false;
             beside.climb = Climb::after_cut(now, window, beta, Some(&beside.climb));
-            window = beside.climb.window(now, rtt, hungry);
+            window = beside.climb.window(now, rtt, hunger);
             self.losses.on_cut();
         }
-        let bits = window * self.packet_bytes * 8.0 / rtt.as_secs_f64().max(1e-6);
+        let bits = window / packets_per_bit.max(1e-12);
         Some(Rate::from_bits_per_sec(floor_to_u64(bits)).min(most))
     }
 }
@@ -622,6 +655,19 @@ mod tests {
     }
 
     #[test]
+    fn overflows_that_come_often_are_others_also_for_who_saw_no_more_of_the_link() {
+        let mut company = Company::new(Share::WHOLE);
+        company.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(60));
+        let seen = look(8, Rate::from_mbit_per_sec(60));
+        let entered = (1..=8).find(|n| {
+            company.on_overflow(Time::ZERO + Span::from_secs(n * 2), &seen);
+            company.is_here()
+        });
+        assert_eq!(entered, Some(5));
+        assert_eq!(company.beta(seen.rate, Yields::ToAnOverflow), BETA);
+    }
+
+    #[test]
     fn after_company_that_began_with_overflows_one_more_is_enough() {
         let mut company = Company::new(Share::WHOLE);
         company.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(100));
@@ -664,6 +710,21 @@ mod tests {
         assert_eq!(company.steps.before(), Rate::ZERO);
     }
 
+    #[test]
+    fn who_sees_others_give_way_gives_way_by_what_he_has() {
+        let mut company = Company::new(Share::WHOLE);
+        company.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(100));
+        let beta = |company: &Company, mbit, yields| {
+            (company.beta(Rate::from_mbit_per_sec(mbit), yields) * 1e3).round() / 1e3
+        };
+        assert_eq!(beta(&company, 80, Yields::ToAnOverflow), BETA);
+        assert_eq!(beta(&company, 80, Yields::ToAFall), 0.8);
+        assert_eq!(beta(&company, 20, Yields::ToAFall), 0.95);
+        // Sessions of a stripe give way as the one flow that they are.
+        company.share = Share::one_of(4);
+        assert_eq!(beta(&company, 20, Yields::ToAFall), BETA);
+    }
+
     /// Beside others since 10 s with all that was ever seen of the link: what is sent at 30 s if as much arrives, in Mbit/s. `stays`: how much of the
     /// queue is there when less is sent.
     fn sent_beside(stays: f64) -> f64 {
@@ -684,7 +745,7 @@ mod tests {
             company.step(now, &look, false);
             let tests = company.test_share(now).is_some();
             company.on_delay(BASE + (60e6 * if tests { stays } else { 1.0 }) as u64);
-            if let Some(rate) = company.rate(now, arrives, look.queue, false) {
+            if let Some(rate) = company.rate(now, arrives, look.queue, Yields::No) {
                 arrives = rate;
             }
         }

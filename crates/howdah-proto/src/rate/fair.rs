@@ -422,8 +422,13 @@ impl Fair {
         let dropping = overflow.is_some_and(|o| o.now);
         let congested = dropping
             || lossy.is_some_and(|l| {
-                let fresh = l.span <= (window * 2).max(STALE)
-                    || l.span < now.since(self.losses.congested_at);
+                let answered = now.since(self.losses.congested_at);
+                let fresh = if self.company.is_here() {
+                    // (One overflow is one cut, however long a slow flow's sample is.)
+                    l.span + feedback.smoothed_rtt < answered
+                } else {
+                    l.span <= (window * 2).max(STALE) || l.span < answered
+                };
                 // Which of the packets were lost and which refused is known only in all.
                 let known = self.host.refused_at.is_none_or(|at| l.span < now.since(at));
                 // What start-up lost is no measure: the flows that were there before hardly see it.

@@ -6,6 +6,7 @@ use howdah_path::{PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, FlowEnds, World};
 
+const SEED: u64 = 11;
 const STAGGER_S: u64 = 3;
 const SECONDS: u64 = 45;
 /// Shares and queues are judged over the last so many seconds.
@@ -17,6 +18,7 @@ struct Case {
     queue_ms: u64,
     mtu: u32,
     flows: u64,
+    seed: u64,
 }
 
 struct Shares {
@@ -42,12 +44,14 @@ fn run(case: &Case) -> Shares {
         mtu: case.mtu,
         ..PathConfig::default()
     };
-    let mut world = World::new(11);
+    let mut world = World::new(case.seed);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
     let link = world.add_link(&config, &config);
     let start = |n| {
-        let start = Time::ZERO + Span::from_secs(STAGGER_S * n);
-        let seed = n * 7 + 1;
+        // (The first seed is that of flows which come exactly so far apart.)
+        let late = Span::from_millis((case.seed - SEED) * n * 170 % 1_000);
+        let start = Time::ZERO + Span::from_secs(STAGGER_S * n) + late;
+        let seed = n * 7 + case.seed - SEED + 1;
         let sender = SimEndpoint::sender(start, sim_config(), seed, None);
         let receiver = SimEndpoint::receiver(start, sim_config(), seed, seed + 1_000, None);
         let flow = Flow::between((near, sender), (far, receiver)).over(link);
@@ -117,6 +121,7 @@ fn flows_that_come_later_get_their_share_and_the_queue_stays_short() {
             queue_ms,
             mtu,
             flows,
+            seed: SEED,
         };
         let got = run(&case);
         let delivered: u64 = got.delivered_bytes.iter().sum();
@@ -142,4 +147,42 @@ fn flows_that_come_later_get_their_share_and_the_queue_stays_short() {
         let goodput = Rate::from_bytes_over(delivered, Span::from_secs(JUDGED));
         assert!(goodput > rate.mul_f64(0.91), "{goodput}: {line}");
     }
+}
+
+/// In a queue that is shorter than the targets of all of them, flows overflow it together, and each takes the others for flows that fill queues.
+#[test]
+fn flows_on_a_queue_that_is_too_short_for_them_are_about_equal() {
+    let seeds = 5;
+    let mut bad = Vec::new();
+    let places = [
+        (100, 20, 5, 4),
+        (100, 20, 10, 4),
+        (100, 80, 10, 4),
+        (100, 20, 20, 2),
+        (200, 20, 20, 2),
+    ];
+    for (mbit, rtt_ms, queue_ms, flows) in places {
+        let mut jains = Vec::new();
+        for seed in SEED..SEED + seeds {
+            let got = run(&Case {
+                rate: Rate::from_mbit_per_sec(mbit),
+                rtt_ms,
+                queue_ms,
+                mtu: 1_500,
+                flows,
+                seed,
+            });
+            jains.push(jain(&got.delivered_bytes));
+        }
+        jains.sort_by(f64::total_cmp);
+        let mean = jains.iter().sum::<f64>() / seeds as f64;
+        let line = format!(
+            "{flows} at {mbit} Mbit/s, {rtt_ms} ms, queue of {queue_ms} ms: Jain {jains:.3?}"
+        );
+        println!("{line}");
+        if mean < 0.95 || jains[0] < 0.8 {
+            bad.push(line);
+        }
+    }
+    assert!(bad.is_empty(), "{bad:#?}");
 }

@@ -62,21 +62,23 @@ fn over(rates: &[Rate], rtt_ms: u64, queue_bytes: u64) -> (f64, f64) {
 
 #[test]
 fn a_window_from_a_faster_link_is_left() {
+    // (One in three loses some percent, the others next to nothing: few say little.)
+    const SEEDS: u64 = 18;
     let mut bad = Vec::new();
     for (mean, least) in [(30_000, 500), (400_000, 20_000)] {
         let [mean, least] = [mean, least].map(|kbit| Rate::from_bits_per_sec(kbit * 1_000));
         for rtt_ms in [30, 100] {
             let (mut share, mut dropped) = (0.0, 0.0);
-            for seed in 0..6 {
+            for seed in 0..SEEDS {
                 let rates = wander(seed, mean, least, 0.7);
                 let seen = over(&rates, rtt_ms, mean.bytes_in(ms(300)));
-                share += seen.0 / 6.0;
-                dropped += seen.1 / 6.0;
+                share += seen.0 / SEEDS as f64;
+                dropped += seen.1 / SEEDS as f64;
             }
             let place =
                 format!("{mean}, {rtt_ms} ms: {share:.3} of the link, {dropped:.4} dropped");
             println!("{place}");
-            if share < 0.75 || dropped > 0.028 {
+            if share < 0.75 || dropped > 0.02 {
                 bad.push(place);
             }
         }

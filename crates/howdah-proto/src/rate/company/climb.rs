@@ -12,9 +12,12 @@ const CUBIC_BETA: f64 = 0.7;
 /// Growth by packets per round trip is meant for wide networks; next door it would be a flood.
 const RTT_MIN: Span = Span::from_millis(5);
 
-/// Who is hungry grows by this share in a round trip, once so long has passed since the last cut.
+/// Who is hungry grows by no more than this share in a round trip, and once so long has passed since the last cut.
 const HUNGER: f64 = 0.15;
 const HUNGRY_AFTER: Span = Span::from_millis(600);
+
+/// What is kept of the largest window with each cut.
+const PEAK_KEPT: f64 = 0.9;
 
 /// Growth since the last cut, in packets.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,8 @@ pub(super) struct Climb {
     counted: Time,
     /// The window before the cut.
     prior: f64,
+    /// The largest of the windows before the last cuts, less the longer ago that is.
+    peak: f64,
     window: f64,
 }
 
@@ -58,13 +63,14 @@ impl Climb {
             reno: left,
             counted: now,
             prior: window,
+            peak: before.map_or(window, |b| window.max(b.peak * PEAK_KEPT)),
             window: left,
         }
     }
 
-    /// The window now, at a round trip of `rtt`. `hungry`: this flow has far less than its part, as beside BBR, whose probes cost CUBIC
-    /// a cut each two or three seconds and BBR next to nothing.
-    pub(super) fn window(&mut self, now: Time, rtt: Span, hungry: bool) -> f64 {
+    /// The window now, at a round trip of `rtt`. `hunger`: the most packets that are added in a round trip since this flow has far less than
+    /// its part, as beside BBR, whose probes cost CUBIC a cut each two or three seconds and BBR next to nothing.
+    pub(super) fn window(&mut self, now: Time, rtt: Span, hunger: f64) -> f64 {
         let alpha = if self.reno < self.prior {
             3.0 * (1.0 - self.beta) / (1.0 + self.beta)
         } else {
@@ -72,8 +78,9 @@ impl Climb {
         };
         let rtts = now.since(self.counted).as_secs_f64() / rtt.max(RTT_MIN).as_secs_f64();
         self.reno += alpha * rtts;
-        if hungry && now.since(self.cut_at) > HUNGRY_AFTER {
-            self.reno = self.reno.max(self.window) * (1.0 + HUNGER * rtts);
+        if hunger > 0.0 && now.since(self.cut_at) > HUNGRY_AFTER {
+            let window = self.reno.max(self.window);
+            self.reno = window + (HUNGER * window).min(hunger) * rtts;
         }
         self.counted = now;
         let passed = now.since(self.cut_at).as_secs_f64() - self.until_plateau;
@@ -84,9 +91,9 @@ impl Climb {
         self.window
     }
 
-    /// It has grown clearly above where the last climb ended.
+    /// It has grown clearly above where the last climbs ended. (Who is cut again and again is soon above the last one.)
     pub(super) fn is_past_plateau(&self) -> bool {
-        self.window > 1.1 * self.prior.max(self.most)
+        self.window > 1.1 * self.peak.max(self.most)
     }
 
     pub(super) fn cut_at(&self) -> Time {
@@ -111,7 +118,7 @@ mod tests {
         let mut seen = Vec::new();
         for step in 0..200 {
             let now = f64::from(step) * 0.1;
-            let window = climb.window(at(now), rtt, false);
+            let window = climb.window(at(now), rtt, 0.0);
             if (now - k).abs() < 0.05 {
                 seen.push(window);
             }
@@ -137,7 +144,7 @@ mod tests {
             let (now, mut gain) = (at(seconds), 0.0);
             for step in 1..=10 {
                 let now = now + Span::from_millis(100) * step;
-                gain = hungry.window(now, rtt, true) / calm.window(now, rtt, false);
+                gain = hungry.window(now, rtt, f64::INFINITY) / calm.window(now, rtt, 0.0);
             }
             gain
         };
@@ -148,10 +155,38 @@ mod tests {
     }
 
     #[test]
+    fn equal_hunger_adds_as_much_whatever_the_window() {
+        let rtt = Span::from_millis(100);
+        let grown = |window: f64| {
+            let mut climb = Climb::after_cut(at(0.0), window, 0.75, None);
+            let before = climb.window(at(1.0), rtt, 0.0);
+            climb.window(at(1.1), rtt, 20.0) - before
+        };
+        let (small, large) = (grown(400.0), grown(4_000.0));
+        assert!((15.0..40.0).contains(&small), "{small}");
+        assert!(large < 2.0 * small, "{small}, {large}");
+    }
+
+    #[test]
+    fn who_is_cut_again_and_again_is_not_past_a_plateau_soon() {
+        let rtt = Span::from_millis(100);
+        let mut climb = Climb::after_cut(at(0.0), 1_000.0, 0.75, None);
+        for n in 1..=4 {
+            let window = climb.window(at(0.5 * f64::from(n)), rtt, 0.0);
+            climb = Climb::after_cut(at(0.5 * f64::from(n)), window, 0.75, Some(&climb));
+        }
+        let at_last_plateau = (20..200).find(|&n| {
+            let window = climb.window(at(f64::from(n) * 0.1), rtt, 0.0);
+            window > 1.1 * climb.most
+        });
+        assert!(at_last_plateau.is_some() && !climb.is_past_plateau());
+    }
+
+    #[test]
     fn who_is_cut_below_where_he_was_leaves_more() {
         let rtt = Span::from_millis(100);
         let mut climb = Climb::after_cut(at(0.0), 1_000.0, 0.75, None);
-        let window = climb.window(at(0.1), rtt, false);
+        let window = climb.window(at(0.1), rtt, 0.0);
         let next = Climb::after_cut(at(0.1), window, 0.75, Some(&climb));
         assert!(next.most < window, "{next:?}");
         assert_eq!(next.cut_at(), at(0.1));

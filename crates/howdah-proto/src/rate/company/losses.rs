@@ -1,6 +1,7 @@
 //! Losses beside others: those that were met where the queue was about at its longest are overflows, the rest is chance.
 
 use crate::rate::Feedback;
+use crate::rate::fair::RECENT;
 use crate::rate::overflow::LossByDelay;
 use crate::rtt::WindowedMin;
 use howdah_core::{Span, Time};
@@ -9,6 +10,8 @@ use howdah_core::{Span, Time};
 const NEAR: f64 = 0.8;
 /// A queue that falls below this share of it has been answered by somebody.
 const FALLEN: f64 = 0.7;
+/// A queue comes to its longest and goes on a line: the last moments were all long, and then are all short; delays that vary are not.
+const LINE: f64 = 0.5;
 /// The longest queue is that of so long.
 const LONGEST_OF: Span = Span::from_secs(20);
 /// A queue that was never longer is none that is seen to overflow.
@@ -30,6 +33,8 @@ struct Count {
 pub(super) struct Losses {
     /// As its complement.
     longest: WindowedMin,
+    /// The longest of the last moments, as its complement.
+    lately_longest: WindowedMin,
     /// Of this round trip, where the queue was about at its longest.
     near: Count,
     near_since: Time,
@@ -46,6 +51,7 @@ impl Losses {
     pub(super) fn new() -> Self {
         Self {
             longest: WindowedMin::new(LONGEST_OF),
+            lately_longest: WindowedMin::new(RECENT),
             near: Count::default(),
             near_since: Time::ZERO,
             far: Count::default(),
@@ -74,11 +80,11 @@ impl Losses {
     }
 
     /// Whether the queue overflows: more is lost where it is longest than chance has it, `floor` at least. What was sent before
-    /// `answered` does not count.
+    /// `answered` does not count. `queue` is the newest, and `lately` the shortest of the last moments, if those count.
     pub(super) fn on_report(
         &mut self,
         feedback: &Feedback<'_>,
-        queue: Span,
+        (queue, lately): (Span, Option<Span>),
         floor: f64,
         delays: &LossByDelay,
         answered: Time,
@@ -104,8 +110,12 @@ impl Losses {
                 self.near.lost += 1.0;
             }
         }
-        self.passed = self.was_near && (queue.as_nanos() as f64) < FALLEN * longest as f64;
-        let is_long = is_near(queue) && longest >= LEAST_QUEUE.as_nanos();
+        self.lately_longest.push(now, u64::MAX - queue.as_nanos());
+        let lately_longest = u64::MAX - self.lately_longest.min().unwrap_or(u64::MAX);
+        let fallen = lately.map_or(queue.as_nanos(), |_| lately_longest);
+        self.passed = self.was_near && (fallen as f64) < FALLEN * longest as f64;
+        let is_line = lately.is_none_or(|l| l.as_nanos() as f64 >= LINE * longest as f64);
+        let is_long = is_near(queue) && is_line && longest >= LEAST_QUEUE.as_nanos();
         self.was_near = is_long || (self.was_near && !self.passed);
         if is_near(queue) {
             self.near.packets += packets;

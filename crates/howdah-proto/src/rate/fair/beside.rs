@@ -6,7 +6,7 @@ use super::{
     TARGET_SHARE_OF_LIMIT,
 };
 use crate::rate::Feedback;
-use crate::rate::company::{Look, Overflows};
+use crate::rate::company::{Look, Overflows, Yields};
 use crate::rate::history::Sample;
 use howdah_core::{Rate, Span};
 
@@ -44,11 +44,15 @@ impl Fair {
         let arrives = self.all_have(sample.delivery_rate);
         let queue = self.delays.peaks.back().map_or(self.delays.queue, |q| q.1);
         let floor = self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
-        let near = self
-            .company
-            .on_losses(feedback, queue, floor, &self.losses.by_delay);
-        let overflows = near
-            || (overflow == Overflows::Much && self.company.may_cut(now, feedback.smoothed_rtt));
+        let yields = self.company.on_losses(
+            feedback,
+            (queue, self.delays.queue),
+            floor,
+            &self.losses.by_delay,
+        );
+        let much = overflow == Overflows::Much && self.company.may_cut(now, feedback.smoothed_rtt);
+        let yields = if much { Yields::ToAnOverflow } else { yields };
+        let overflows = yields != Yields::No;
         self.company.on_arrived(now, arrives);
         if feedback.host_drops {
             self.host.no_company_until = now + HOST_FILLS;
@@ -94,13 +98,16 @@ impl Fair {
         {
             self.company.on_flood();
         }
-        let Some(rate) = self.company.rate(now, arrives, queue, overflows) else {
+        let Some(rate) = self.company.rate(now, arrives, queue, yields) else {
             if was_here {
                 self.probing.share = PROBE_FIRST;
                 self.probing.next_step = now + feedback.smoothed_rtt;
             }
             return false;
         };
+        if overflows {
+            self.losses.congested_at = now;
+        }
         self.phase = Phase::Cruise;
         self.delays.delayed_since = None;
         let rate = self.share.each(rate);
