@@ -72,7 +72,11 @@ impl AuditFile {
         let shared = Arc::new(Shared::default());
         let (theirs, mut output) = (Arc::clone(&shared), self.output);
         let thread = std::thread::Builder::new().name("howdah-audit".to_owned());
-        let writer = thread.spawn(move || theirs.write_all(&mut output, &log))?;
+        let writer = thread.spawn(move || {
+            // However it ends.
+            let _ended = Ended(&theirs);
+            theirs.write_all(&mut output, &log);
+        })?;
         Ok(AuditLog {
             shared,
             is_required: self.is_required,
@@ -89,12 +93,25 @@ struct State {
     /// The disk took nothing the last time.
     failed: bool,
     closed: bool,
+    /// Nobody writes any more.
+    ended: bool,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
     news: Condvar,
+    end: Condvar,
+}
+
+/// Tells who waits for it that nobody writes any more.
+struct Ended<'a>(&'a Shared);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.lock().ended = true;
+        self.0.end.notify_all();
+    }
 }
 
 impl Shared {
@@ -223,6 +240,18 @@ impl AuditLog {
         self.shared.news.notify_one();
     }
 
+    /// Ends it for all who have it, and waits for what the disk takes: for programs that end while others may still hold it. What is added
+    /// later is not written.
+    pub fn close(&self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        self.shared.news.notify_one();
+        while !state.ended {
+            let woken = self.shared.end.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Whether something may be done now, of which it is to tell.
     pub fn check(&self) -> Result<(), Unwritable> {
         let state = self.shared.lock();
@@ -235,8 +264,7 @@ impl AuditLog {
 
 impl Drop for AuditLog {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.news.notify_one();
+        self.close();
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
@@ -286,6 +314,23 @@ mod tests {
         let found = lines(&std::fs::read(&path).expect("it is there"));
         let wanted: Vec<_> = (0..200).map(event).collect();
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn what_was_said_is_there_when_it_is_closed_though_others_still_have_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let file = AuditFile::open(&path, 1 << 20).expect("it opens");
+        let log = Arc::new(file.begin(|_, _: &str| ()).expect("a thread"));
+        let other = Arc::clone(&log);
+        for number in 0..1_000 {
+            other.write(&event(number));
+        }
+        log.close();
+        let found = lines(&std::fs::read(&path).expect("it is there"));
+        assert_eq!(found, (0..1_000).map(event).collect::<Vec<_>>());
+        // Twice is no harm.
+        other.close();
     }
 
     #[test]

@@ -110,6 +110,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         .transpose()
         .map_err(system("a thread for the audit log"))?;
     let audit = audit.map(Arc::new);
+    let at_the_end = audit.clone();
     let gate = Gate::new(over_tcp, Arc::clone(&metrics), audit.clone());
     let database = directory.join("state.sqlite");
     let (history, place) = (database.clone(), directory.clone());
@@ -280,6 +281,10 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
     });
     let _ = fs::remove_file(&path);
     runtime.shutdown_background();
+    // (Tasks that still run hold it, too.)
+    if let Some(audit) = at_the_end {
+        audit.close();
+    }
     drop(lock);
     served
 }
