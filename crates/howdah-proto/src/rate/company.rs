@@ -664,7 +664,7 @@ mod tests {
             company.is_here()
         });
         assert_eq!(entered, Some(5));
-        assert_eq!(company.beta(seen.rate, Yields::ToAnOverflow), BETA);
+        assert!(company.beta(seen.rate, Yields::ToAnOverflow) < BETA_ALONE);
     }
 
     #[test]
@@ -714,15 +714,16 @@ mod tests {
     fn who_sees_others_give_way_gives_way_by_what_he_has() {
         let mut company = Company::new(Share::WHOLE);
         company.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(100));
-        let beta = |company: &Company, mbit, yields| {
-            (company.beta(Rate::from_mbit_per_sec(mbit), yields) * 1e3).round() / 1e3
+        let left = |company: &Company, mbit, yields| {
+            let beta = company.beta(Rate::from_mbit_per_sec(mbit), yields);
+            (beta * 1e3).round() as u64
         };
-        assert_eq!(beta(&company, 80, Yields::ToAnOverflow), BETA);
-        assert_eq!(beta(&company, 80, Yields::ToAFall), 0.8);
-        assert_eq!(beta(&company, 20, Yields::ToAFall), 0.95);
+        assert_eq!(left(&company, 80, Yields::ToAnOverflow), 750);
+        assert_eq!(left(&company, 80, Yields::ToAFall), 800);
+        assert_eq!(left(&company, 20, Yields::ToAFall), 950);
         // Sessions of a stripe give way as the one flow that they are.
         company.share = Share::one_of(4);
-        assert_eq!(beta(&company, 20, Yields::ToAFall), BETA);
+        assert_eq!(left(&company, 20, Yields::ToAFall), 750);
     }
 
     /// Beside others since 10 s with all that was ever seen of the link: what is sent at 30 s if as much arrives, in Mbit/s. `stays`: how much of the
