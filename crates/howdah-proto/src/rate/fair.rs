@@ -571,8 +571,6 @@ impl Fair {
         self.drain(feedback);
     }
 
-    /// A delay that stays although this flow has gone down to half its rate is not this flow's
-    /// queue: the path has become longer, or others fill it. Take it for the path's own.
     /// A queue that overflows is to be shorter from now on.
     fn lower_cap(&mut self, feedback: &Feedback<'_>, judged: &Judged) {
         let now = feedback.now;
@@ -596,6 +594,8 @@ impl Fair {
         }
     }
 
+    /// A delay that stays although this flow has gone down to `DOUBT_SHARE` of its rate is not this flow's
+    /// queue: the path has become longer, or others fill it. Take it for the path's own.
     fn doubt_base(&mut self, feedback: &Feedback<'_>) {
         let now = feedback.now;
         if self.delays.queue <= self.target().mul_f64(1.2) {
@@ -627,7 +627,7 @@ impl Fair {
         clear.then(|| self.capacity.mul_f64(1.0 + PROBE_BACK).min(goal))
     }
 
-    /// No queue in sight: each RTT that the delivery follows, grow by twice as much.
+    /// Lets the queue run empty now and then, to see the delay without it.
     fn drain(&mut self, feedback: &Feedback<'_>) {
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
         let seen = Seen {
