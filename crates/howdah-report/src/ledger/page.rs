@@ -96,9 +96,12 @@ impl Page {
             entry.note.clone_from(&old.note);
             entry.swept.clone_from(&old.swept);
         }
-        let again: BTreeSet<String> = self.campaigns.iter().map(|c| c.command.clone()).collect();
+        // With more seeds it is the same campaign again.
+        let again: BTreeSet<_> = (self.campaigns.iter())
+            .map(|c| but_for_seeds(&c.command))
+            .collect();
         let stands = |campaign: &Provenance| {
-            !again.contains(&campaign.command)
+            !again.contains(&but_for_seeds(&campaign.command))
                 && campaign.commits.iter().any(|c| commits.contains(c))
         };
         self.campaigns
@@ -297,6 +300,20 @@ pub(super) fn short(commit: &str) -> String {
     commit.chars().take(10).collect()
 }
 
+/// The words of a command without how many seeds it was run with.
+fn but_for_seeds(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--seeds" {
+            words.next();
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,5 +421,22 @@ mod tests {
         let page = page_of("b", "new", all_new.collect()).keeping(page_of("a", "old", before));
         assert_eq!(commands(&page), ["b"]);
         assert!(page.statements.iter().all(|e| e.verdict == "fails"));
+    }
+
+    #[test]
+    fn a_campaign_with_more_seeds_takes_the_place_of_the_one_before() {
+        let mut before = page_of("lab run a", "old", vec![judged("a", "holds", false, "old")]);
+        let other = page_of("lab run b", "old", vec![judged("b", "holds", false, "old")]);
+        before.campaigns.extend(other.campaigns);
+        before.statements.extend(other.statements);
+        let now = vec![
+            judged("a", "fails", false, "new"),
+            judged("b", "cannot be judged", false, "new"),
+        ];
+        let page = page_of("lab run a --seeds 5", "new", now).keeping(before);
+        let commands: Vec<&str> = page.campaigns.iter().map(|c| &*c.command).collect();
+        assert_eq!(commands, ["lab run a --seeds 5", "lab run b"]);
+        let verdicts: Vec<&str> = page.statements.iter().map(|e| &*e.verdict).collect();
+        assert_eq!(verdicts, ["fails", "holds"]);
     }
 }
