@@ -72,15 +72,11 @@ impl AuditFile {
         let shared = Arc::new(Shared::default());
         let (theirs, mut output) = (Arc::clone(&shared), self.output);
         let thread = std::thread::Builder::new().name("howdah-audit".to_owned());
-        let writer = thread.spawn(move || {
-            // However it ends.
-            let _ended = Ended(&theirs);
-            theirs.write_all(&mut output, &log);
-        })?;
+        let writer = thread.spawn(move || theirs.write_all(&mut output, &log))?;
         Ok(AuditLog {
             shared,
             is_required: self.is_required,
-            writer: Some(writer),
+            writer: Mutex::new(Some(writer)),
         })
     }
 }
@@ -93,25 +89,12 @@ struct State {
     /// The disk took nothing the last time.
     failed: bool,
     closed: bool,
-    /// Nobody writes any more.
-    ended: bool,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
     news: Condvar,
-    end: Condvar,
-}
-
-/// Tells who waits for it that nobody writes any more.
-struct Ended<'a>(&'a Shared);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.lock().ended = true;
-        self.0.end.notify_all();
-    }
 }
 
 impl Shared {
@@ -223,7 +206,7 @@ impl std::error::Error for Unwritable {}
 pub struct AuditLog {
     shared: Arc<Shared>,
     is_required: bool,
-    writer: Option<JoinHandle<()>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl AuditLog {
@@ -243,12 +226,12 @@ impl AuditLog {
     /// Ends it for all who have it, and waits for what the disk takes: for programs that end while others may still hold it. What is added
     /// later is not written.
     pub fn close(&self) {
-        let mut state = self.shared.lock();
-        state.closed = true;
+        self.shared.lock().closed = true;
         self.shared.news.notify_one();
-        while !state.ended {
-            let woken = self.shared.end.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
+        // Who comes second waits here.
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = writer.take() {
+            let _ = writer.join();
         }
     }
 
@@ -265,9 +248,6 @@ impl AuditLog {
 impl Drop for AuditLog {
     fn drop(&mut self) {
         self.close();
-        if let Some(writer) = self.writer.take() {
-            let _ = writer.join();
-        }
     }
 }
 

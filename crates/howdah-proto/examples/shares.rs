@@ -1,11 +1,12 @@
 //! Flows of ours that come to one queue, one after the other, in virtual time: how equal their shares are once all have been there for half a
 //! minute, and what that costs.
 //!
-//! `cargo run --release -p howdah-proto --features sim --example shares [-- MBIT,... RTT_MS,... QUEUE_MS,... FLOWS,... SEEDS LOSS_PERCENT]`;
+//! `cargo run --release -p howdah-proto --features sim --example shares [-- MBIT,... RTT_MS,... QUEUE_MS,... FLOWS,... SEEDS LOSS_PERCENT JITTER_MS]`,
+//! jitter being evenly spread;
 //! with `EACH=1` a line for each place and seed.
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, FlowEnds, World};
 
@@ -24,6 +25,7 @@ struct Place {
     queue: Span,
     flows: u64,
     loss: f64,
+    jitter: Span,
     seed: u64,
 }
 
@@ -51,6 +53,7 @@ fn run(place: &Place) -> Shares {
         delay: place.rtt / 2,
         queue: QueueLimit::Time(place.queue),
         loss: LossModel::Bernoulli(place.loss),
+        jitter: Jitter::Uniform(place.jitter),
         mtu: 1_500,
         ..PathConfig::default()
     };
@@ -142,6 +145,7 @@ fn main() {
     };
     let (rates, rtts, queues) = (list("100"), list("1,5,20,80,200"), list("1,5,10,20,50,100"));
     let (flows, seeds, losses) = (list("2,4"), list("3")[0] as u64, list("0"));
+    let jitters = list("0");
     println!(
         "| flows, rate, queue | places | Jain >= {EQUAL} | median | worst | goodput | queue, ms | dropped |"
     );
@@ -158,6 +162,7 @@ fn main() {
                         queue: Span::from_secs_f64(queue / 1e3),
                         flows: flows as u64,
                         loss: losses[0] / 100.0,
+                        jitter: Span::from_secs_f64(jitters[0] / 1e3),
                         seed,
                     })
                     .collect();

@@ -8,6 +8,8 @@ use crate::support::{Host, Site};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 const USAGE: i32 = 2;
@@ -152,6 +154,31 @@ fn lines(path: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+#[test]
+fn what_is_ordered_just_before_the_end_is_written_down() {
+    const ORDERS: usize = 200;
+    let site = Site::new(120);
+    let log = site.file("audit");
+    let far = Far::new(&site, &["--audit", &log]);
+    // One after the other over one connection, of which the last closes it.
+    let order = |more: &str| {
+        format!(
+            "POST /v1/jobs/7/cancel HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: 0\r\n\r\n"
+        )
+    };
+    let orders = order("").repeat(ORDERS - 1) + &order("Connection: close\r\n");
+    let socket = site.config("client").join("daemon/socket");
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(orders.as_bytes()).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    far.stop();
+    assert_eq!(answers.matches("HTTP/1.1 404").count(), ORDERS, "{answers}");
+    let refused = lines(&log);
+    let refused = refused.iter().filter(|line| line["event"] == "refused");
+    assert_eq!(refused.count(), ORDERS);
 }
 
 #[test]
