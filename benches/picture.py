@@ -1,19 +1,20 @@
-"""Draws table 1 of docs/performance.md as a picture: docs/heatmap.svg. No figure comes from anywhere else.
+"""Draws table 1 of docs/performance.md as a picture: a Vega-Lite specification with its data, docs/heatmap.vl.json, and what vl-convert makes of it,
+docs/heatmap.svg. No figure comes from anywhere else.
 
-    python3 benches/picture.py
+    pip install vl-convert-python && python3 benches/picture.py
 """
 
+import json
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "heatmap.svg"
+PAGE, SPEC, PICTURE = (ROOT / "docs" / name for name in ("performance.md", "heatmap.vl.json", "heatmap.svg"))
 COLUMNS = {"howdah": "howdah (encrypted)", "TCP BBR": "kernel TCP BBR", "TCP CUBIC": "kernel TCP CUBIC"}
-WIDTH, HEIGHT, LEFT, TOP, GAP = 58, 40, 62, 70, 26
 LINK_GBIT = 10.0
-# A colour scale that also works in grey: dark is slow, light is fast (viridis, nine of its steps).
-SCALE = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
+# From here on the ground is light.
+LIGHT_GBIT = 5.5
 
 
 def cells(page):
@@ -37,57 +38,68 @@ def cells(page):
     return found
 
 
-def colour(gbit):
-    """Background and ink of a cell."""
-    step = min(int(gbit / LINK_GBIT * len(SCALE)), len(SCALE) - 1)
-    return SCALE[step], "#000" if step >= 5 else "#fff"
-
-
 def number(gbit):
     """A rate in Gbit/s, in two digits."""
     return f"{gbit:.1f}" if gbit >= 0.95 else f"{gbit:.2g}"
 
 
-def draw(found):
-    """The picture."""
-    rtts = sorted({key[0] for key in found})
-    losses = sorted({key[1] for key in found})
-    panel = WIDTH * len(losses)
-    wide = LEFT + len(COLUMNS) * (panel + GAP)
-    high = TOP + HEIGHT * len(rtts) + 62
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="img" '
-        'aria-label="Goodput by round-trip time and loss" font-family="system-ui, sans-serif" font-size="13">',
-        "<style>.t{fill:#1a1a1a}.p{fill:#fff}@media(prefers-color-scheme:dark){.t{fill:#e8e8e8}.p{fill:#14161a}}</style>",
-        f'<rect class="p" width="{wide}" height="{high}"/>',
-        f'<text class="t" x="{LEFT}" y="22" font-size="15">Payload that arrives over an emulated 10 Gbit/s path, Gbit/s</text>',
+def spec(found):
+    """The picture: a panel for each transport, RTT down, loss across, the rate as colour and as number."""
+    rows = [
+        {"transport": COLUMNS[name], "rtt": f"{rtt:g} ms", "loss": f"{loss:g} %", "gbit": gbit, "text": number(gbit) + ("" if vouched else "*")}
+        for (rtt, loss, name), (gbit, vouched) in found.items()
     ]
-    for index, (name, title) in enumerate(COLUMNS.items()):
-        x0 = LEFT + index * (panel + GAP)
-        out.append(f'<text class="t" x="{x0 + panel / 2}" y="{TOP - 20}" text-anchor="middle" font-weight="600">{title}</text>')
-        for column, loss in enumerate(losses):
-            x = x0 + column * WIDTH
-            out.append(f'<text class="t" x="{x + WIDTH / 2}" y="{TOP + HEIGHT * len(rtts) + 18}" text-anchor="middle">{loss:g} %</text>')
-            for line, rtt in enumerate(rtts):
-                if (rtt, loss, name) not in found:
-                    continue
-                gbit, vouched = found[rtt, loss, name]
-                paper, ink = colour(gbit)
-                y = TOP + line * HEIGHT
-                out.append(f'<rect x="{x}" y="{y}" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="3" fill="{paper}"/>')
-                text = number(gbit) + ("" if vouched else "*")
-                out.append(f'<text x="{x + WIDTH / 2 - 1}" y="{y + HEIGHT / 2 + 4}" text-anchor="middle" fill="{ink}">{text}</text>')
-    for line, rtt in enumerate(rtts):
-        out.append(f'<text class="t" x="{LEFT - 8}" y="{TOP + line * HEIGHT + HEIGHT / 2 + 4}" text-anchor="end">{rtt:g} ms</text>')
-    foot = "RTT down, loss in both directions across; mean of the second half of a run. * the emulator does not vouch for the cell."
-    out.append(f'<text class="t" x="{LEFT}" y="{high - 14}" font-size="12">{foot}</text>')
-    return "\n".join([*out, "</svg>", ""])
+    rtts, losses = ([f"{value:g} {unit}" for value in sorted({key[at] for key in found})] for at, unit in ((0, "ms"), (1, "%")))
+
+    def axis(field, order, title):
+        labels = {"labelAngle": 0, "domain": False, "ticks": False, "labelPadding": 8, "title": title}
+        return {"field": field, "type": "ordinal", "sort": order, "axis": labels, "scale": {"padding": 0.03}}
+
+    # Viridis also works in grey: dark is slow, light is fast.
+    colour = {"field": "gbit", "type": "quantitative", "legend": None, "scale": {"scheme": "viridis", "domain": [0, LINK_GBIT]}}
+    ink = {"condition": {"test": f"datum.gbit >= {LIGHT_GBIT}", "value": "black"}, "value": "white"}
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "description": "Goodput by round-trip time and loss",
+        "background": "white",
+        "padding": 12,
+        "title": {
+            "text": "Payload that arrives over an emulated 10 Gbit/s path, Gbit/s",
+            "subtitle": "Mean of the second half of a run; loss in both directions. * the emulator does not vouch for the cell.",
+            "anchor": "start",
+            "subtitlePadding": 6,
+        },
+        "data": {"values": rows},
+        "facet": {"column": {"field": "transport", "type": "nominal", "sort": list(COLUMNS.values()), "title": None, "header": {"labelFontWeight": "bold"}}},
+        "spec": {
+            "width": {"step": 58},
+            "height": {"step": 40},
+            "encoding": {"x": axis("loss", losses, None), "y": axis("rtt", rtts, None)},
+            "layer": [
+                {"mark": {"type": "rect", "cornerRadius": 3}, "encoding": {"color": colour}},
+                {"mark": "text", "encoding": {"text": {"field": "text"}, "color": ink}},
+            ],
+        },
+        "config": {"font": "system-ui, sans-serif", "view": {"stroke": None}, "axis": {"labelFontSize": 13}, "header": {"labelFontSize": 13}, "text": {"fontSize": 13}, "title": {"fontSize": 15, "subtitleFontSize": 12}},
+    }
+
+
+def written(found):
+    """The specification as it stands in its file."""
+    return json.dumps(spec(found), indent=1, ensure_ascii=False) + "\n"
 
 
 def main():
-    """Writes the picture."""
-    PICTURE.write_text(draw(cells(PAGE.read_text())))
-    print(f"wrote {PICTURE}", file=sys.stderr)
+    """Writes the specification, and the picture."""
+    text = written(cells(PAGE.read_text()))
+    SPEC.write_text(text)
+    try:
+        import vl_convert
+    except ImportError:
+        print(f"picture: wrote {SPEC}, and not {PICTURE.name}: pip install vl-convert-python, then benches/picture.py", file=sys.stderr)
+        return
+    PICTURE.write_text(vl_convert.vegalite_to_svg(text) + "\n")
+    print(f"wrote {SPEC} and {PICTURE}", file=sys.stderr)
 
 
 if __name__ == "__main__":
