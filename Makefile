@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions bench-loops
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions bench-loops bench-steps house
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -193,6 +193,11 @@ bench-sim: setup ## Measure the simulator: data packets a second for one flow of
 sim-sessions: setup ## A million sessions of one file, and of a tree, in virtual time: lost connections and packets, hosts that die, failing and full disks, hostile peers (HOWDAH_SEEDS, or HOWDAH_SEED for one)
 	$(call say,sessions in virtual time)
 	HOWDAH_SEEDS=$${HOWDAH_SEEDS:-1000000} $(CARGO) test --release --locked -p howdah-session --test it sessions:: -- --nocapture
+
+bench-steps: setup ## Measure, each alone: ranges of a RangeSet, codec, reports, sealing and opening, a step of the rate control, records of a manifest, a step of a session
+	$(CARGO) bench --locked -p howdah-core --bench range_set
+	$(CARGO) bench --locked -p howdah-proto --bench packets
+	$(CARGO) bench --locked -p howdah-session --bench manifest --bench session
 
 check-forward: setup ## Cells of K14proto whole and fast-forwarded, and by how much they differ (CHECK="--every 29 --from 3 scenarios/k14proto" and others)
 	$(call say,fast-forward against whole runs)
@@ -432,8 +437,14 @@ lint-deny: ## Licences, sources, doubled versions and advisories of dependencies
 		else echo "advisories are not checked: their list cannot be fetched from here"; fi; \
 	else echo "dependencies are not checked: cargo-deny is not installed (make lint-all installs it)"; fi
 
+house: ## How large each crate is, into docs/architecture.md (HOUSE=--circles: what imports in circles, and which names tie it)
+	$(CARGO) run -q --locked -p howdah-core --example house -- $(or $(HOUSE),--write)
+
+# Before there is a release there is nothing that may not change: a revision can be named for all that.
+SEMVER_BASE = $(or $(API_BASE),$(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null))
+
 # rustdoc tells it as JSON to nightly compilers, and to those that take themselves for one.
-lint-api: ## What the library shows to others against crates/howdah/public-api.txt, if cargo-public-api is there (API=--update writes it)
+lint-api: ## What the library shows to others against crates/howdah/public-api.txt, if cargo-public-api is there (API=--update writes it), and with cargo-semver-checks against the last release or API_BASE=REVISION
 	@if $(CARGO) public-api --version >/dev/null 2>&1; then \
 		out="$$(mktemp)"; trap 'rm -f "$$out"' EXIT; \
 		RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}/public-api" \
@@ -442,6 +453,10 @@ lint-api: ## What the library shows to others against crates/howdah/public-api.t
 		else diff -u crates/howdah/public-api.txt "$$out" || { \
 			echo "what howdah shows to others has changed; if it should, 'make lint-api API=--update' and a line in CHANGELOG.md" >&2; exit 1; }; fi; \
 	else echo "the library's public API is not compared: cargo-public-api is not installed (make lint-all installs it)"; fi
+	@if [ -z "$(SEMVER_BASE)" ]; then echo "no release to hold the library's public API against, and API_BASE names no revision"; \
+	elif $(CARGO) semver-checks --version >/dev/null 2>&1; then \
+		$(CARGO) semver-checks -p howdah --features tokio --baseline-rev "$(SEMVER_BASE)"; \
+	else echo "the library is not held against $(SEMVER_BASE): cargo-semver-checks is not installed"; fi
 
 lint-all: lint ## The same, with cargo-deny and cargo-public-api, which take some minutes to install
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny

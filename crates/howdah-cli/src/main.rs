@@ -23,9 +23,11 @@ mod control;
 #[cfg(target_os = "linux")]
 mod demo;
 mod exit;
+mod failing;
 #[cfg(target_os = "linux")]
 mod inherited;
 mod limit;
+mod own_dir;
 mod own_file;
 #[cfg(target_os = "linux")]
 mod record;
@@ -81,28 +83,28 @@ fn run(confine: impl FnOnce(&args::Command) -> Result<(), howdah::Error>) -> u8 
                 Ok(()) => commands::run(cli.command),
                 Err(error) => {
                     let error = error.into();
-                    exit::tell_as_json(&error);
+                    failing::tell_as_json(&error);
                     Err(error)
                 }
             }
         }
-        Err(Failure::Usage(mut error)) => return exit::of_usage(&mut error),
+        Err(Failure::Usage(mut error)) => return failing::of_usage(&mut error),
         Err(Failure::Settings(error)) => {
             let error = error.into();
-            exit::tell_as_json(&error);
+            failing::tell_as_json(&error);
             Err(error)
         }
     };
     match (result, ui::trouble()) {
         (Ok(()), None) => 0,
-        (Ok(()), Some(lost)) => exit::of_failure(&lost),
+        (Ok(()), Some(lost)) => failing::of_failure(&lost),
         // What was found is not known to whoever reads it, and a code alone may be taken for the whole of it.
-        (Err(error), Some(lost)) if error.is::<exit::Passed>() => exit::of_failure(&lost),
+        (Err(error), Some(lost)) if error.is::<exit::Passed>() => failing::of_failure(&lost),
         (Err(error), lost) => {
             if let Some(lost) = lost {
                 ui::say_error(&format!("{lost:#}"));
             }
-            exit::of_failure(&error)
+            failing::of_failure(&error)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Follows all jobs at once: what changed, and what their processes say. Each look reads what is new, and not more than it may.
 
-use crate::api::lines_from;
 use crate::job::{Ended, JobId, JobView};
+use crate::lines::lines_from;
 use crate::manager::attempt_dir;
 use crate::process::record::EVENTS;
 use crate::state::{Reader, Set, StateError};

@@ -1,6 +1,5 @@
 //! What a job is: what was asked for, and what became of it.
 
-use crate::limits::JobPace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -17,6 +16,25 @@ impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// How a running job stands to its limits, as it is told.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct JobPace {
+    /// What it may take of the wire; null: as much as it can.
+    pub share_bps: Option<u64>,
+    /// The least rate that meets its time, if it has one and knows how much there is.
+    pub needed_bps: Option<u64>,
+    /// Whether that is met, as far as can be seen.
+    pub meets: Option<bool>,
+    /// What it moved.
+    pub bytes: u64,
+    /// Of so much, as far as it knows.
+    pub total_bytes: Option<u64>,
+    /// Of content.
+    pub goodput_bps: u64,
+    /// With everything around it.
+    pub wire_bps: u64,
 }
 
 /// The commands that can be jobs.

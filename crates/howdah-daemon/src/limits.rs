@@ -1,6 +1,6 @@
 //! Limits as they are set and told.
 
-use crate::job::JobId;
+use crate::job::{JobId, JobPace};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,25 +14,6 @@ pub struct LimitSpec {
 
 /// All limits in words have at most so many bytes.
 pub(crate) const LONGEST: usize = 4_096;
-
-/// How a running job stands to its limits, as it is told.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
-pub struct JobPace {
-    /// What it may take of the wire; null: as much as it can.
-    pub share_bps: Option<u64>,
-    /// The least rate that meets its time, if it has one and knows how much there is.
-    pub needed_bps: Option<u64>,
-    /// Whether that is met, as far as can be seen.
-    pub meets: Option<bool>,
-    /// What it moved.
-    pub bytes: u64,
-    /// Of so much, as far as it knows.
-    pub total_bytes: Option<u64>,
-    /// Of content.
-    pub goodput_bps: u64,
-    /// With everything around it.
-    pub wire_bps: u64,
-}
 
 /// What all jobs share, as it is told.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]

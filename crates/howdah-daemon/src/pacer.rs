@@ -1,8 +1,7 @@
 //! Keeps running jobs to their shares: asks each, some times a minute, how it stands, and tells it what it may take.
 
-use crate::job::{JobId, Kind};
-use crate::limits::JobPace;
-use crate::manager::{Message, Order};
+use crate::job::{JobId, JobPace, Kind};
+use crate::order::{Message, Order};
 use crate::outside::{Outside, Standing};
 use crate::pace::{self, Flow, LEAST, Plan, UNLIMITED};
 use crate::process::record::Identity;

@@ -7,7 +7,7 @@
 mod scan;
 
 use crate::job::{Grammar, State};
-use crate::manager::{Answer, Message, Order};
+use crate::order::{Answer, Message, Order};
 use crate::state::{Known, Reader, StateError, Watched};
 use crate::time::now_ms;
 use crate::watch::{Look, Pending};

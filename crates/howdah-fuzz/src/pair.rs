@@ -5,7 +5,7 @@ use crate::structured;
 use arbitrary::Arbitrary;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use howdah_core::{Ecn, Span, Time};
-use howdah_proto::codec::ConnectionId;
+use howdah_proto::ConnectionId;
 use howdah_proto::{
     Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security,
     TlsIdentity,

@@ -1,6 +1,5 @@
 //! What is to be moved, and how it is cut.
 
-use crate::tree::{self, TreePlan};
 use howdah_core::ByteRange;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +9,9 @@ pub const LEASE_MIN: u64 = 1 << 20;
 pub(crate) const LEASES_MAX: u64 = 1 << 20;
 /// Of the text of a plan, in bytes.
 pub const TEXT_MAX: usize = 1 << 20;
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
+/// Of the plan of a tree.
+pub(crate) const TREE_FORMAT: u32 = 2;
 
 /// Which version of which file: size in bytes, times as seconds and nanoseconds since 1970, number of the inode.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -50,7 +51,9 @@ pub enum PlanError {
     #[error("it is no plan of howdah's: {0}")]
     Malformed(String),
     /// Of a later version of the program.
-    #[error("it is a plan of format {0}, and this version of howdah reads {FORMAT} and {TREE}", TREE = tree::FORMAT)]
+    #[error(
+        "it is a plan of format {0}, and this version of howdah reads {FORMAT} and {TREE_FORMAT}"
+    )]
     Format(u32),
     /// Subtrees of BLAKE3 begin and end at powers of two.
     #[error("a lease has a power of two of bytes, at least 1MiB, and not {0} bytes")]
@@ -102,7 +105,7 @@ impl Plan {
         plan.check().map(|()| plan)
     }
 
-    fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
         check_id(&self.id)?;
         check_lease_bytes(self.lease_bytes)?;
         if self.leases() > LEASES_MAX {
@@ -176,84 +179,10 @@ pub(crate) fn check_lease_bytes(bytes: u64) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What `howdah plan` writes: the plan of one file, or of a tree.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Planned {
-    /// Of one.
-    File(Plan),
-    /// Of many.
-    Tree(TreePlan),
-}
-
-impl Planned {
-    /// Reads what [`encode`](Self::encode) wrote.
-    ///
-    /// # Errors
-    ///
-    /// Any [`PlanError`].
-    pub fn decode(text: &str) -> Result<Self, PlanError> {
-        if text.len() > TEXT_MAX {
-            return Err(PlanError::Malformed("it is too long".to_owned()));
-        }
-        let malformed = |e: serde_json::Error| PlanError::Malformed(e.to_string());
-        let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
-        let format = value.get("howdah_plan").and_then(serde_json::Value::as_u64);
-        if format == Some(tree::FORMAT.into()) {
-            let plan: TreePlan = serde_json::from_value(value).map_err(malformed)?;
-            return plan.check().map(|()| Self::Tree(plan));
-        }
-        if let Some(format) = format.filter(|format| *format != u64::from(FORMAT)) {
-            return Err(PlanError::Format(u32::try_from(format).unwrap_or(u32::MAX)));
-        }
-        let plan: Plan = serde_json::from_value(value).map_err(malformed)?;
-        plan.check().map(|()| Self::File(plan))
-    }
-
-    /// JSON, with a line feed at its end.
-    pub fn encode(&self) -> String {
-        let text = match self {
-            Self::File(plan) => serde_json::to_string_pretty(plan),
-            Self::Tree(plan) => serde_json::to_string_pretty(plan),
-        };
-        text.unwrap_or_default() + "\n"
-    }
-
-    /// Tells it from others.
-    pub fn id(&self) -> &str {
-        match self {
-            Self::File(plan) => plan.id(),
-            Self::Tree(plan) => plan.id(),
-        }
-    }
-
-    /// Where it comes from.
-    pub fn source(&self) -> &str {
-        match self {
-            Self::File(plan) => plan.source(),
-            Self::Tree(plan) => plan.source(),
-        }
-    }
-
-    /// Where it goes.
-    pub fn destination(&self) -> &str {
-        match self {
-            Self::File(plan) => plan.destination(),
-            Self::Tree(plan) => plan.destination(),
-        }
-    }
-
-    /// How many leases there are; at least one.
-    pub fn leases(&self) -> u64 {
-        match self {
-            Self::File(plan) => plan.leases(),
-            Self::Tree(plan) => plan.leases(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Planned;
 
     fn version(size: u64) -> Version {
         Version {

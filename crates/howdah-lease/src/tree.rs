@@ -1,6 +1,6 @@
 //! A tree that is cut into leases: runs of small files, and ranges of large ones.
 
-use crate::plan::{LEASES_MAX, check_id, check_lease_bytes};
+use crate::plan::{LEASES_MAX, TREE_FORMAT, check_id, check_lease_bytes};
 use crate::{Lease, Name, Plan, PlanError, Torn, Version, sealed, unsealed};
 use howdah_core::ByteRange;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
@@ -14,7 +14,6 @@ pub const MEMBERS_MAX: usize = 8192;
 pub const SHEET_MAX: u64 = 16 << 20;
 /// Bytes of the names of one lease, as a sheet has them: half of that.
 const NAMES_MAX: usize = 8 << 20;
-pub(crate) const FORMAT: u32 = 2;
 
 /// Seconds and nanoseconds since 1970.
 pub type Time = (i64, u32);
@@ -235,7 +234,7 @@ impl Cutter {
     pub fn end(self) -> TreePlan {
         let order = self.order;
         TreePlan {
-            format: FORMAT,
+            format: TREE_FORMAT,
             id: order.id,
             source: order.source,
             destination: order.destination,

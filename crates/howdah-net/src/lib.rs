@@ -24,6 +24,7 @@ pub mod fuzzing;
 mod gather;
 mod isolation;
 mod mail;
+mod parcel;
 pub mod plain;
 #[cfg(target_os = "linux")]
 mod receive;

@@ -1,6 +1,6 @@
 //! What the loops of one port hand to each other: connections, word about them, and packets that came to the wrong socket.
 
-use crate::endpoint::Parcel;
+use crate::parcel::Parcel;
 use crate::tunnel::Lanes;
 use crate::waker::Waker;
 use howdah_proto::endpoint::{Moved, Order};

@@ -1,7 +1,7 @@
 //! A token bucket, in exact integers.
 
 use crate::config::TokenBucket;
-use crate::server::NANOS_PER_BYTE_AT_1_BIT_PER_SEC;
+use crate::work::NANOS_PER_BYTE_AT_1_BIT_PER_SEC;
 use howdah_core::Time;
 
 /// What a byte costs, in 1/rate nanoseconds.

@@ -6,7 +6,7 @@
 
 use crate::aqm::FqCoDelConfig;
 use crate::codel::CoDel;
-use crate::stored::Waiting;
+use crate::waiting::Waiting;
 use std::collections::VecDeque;
 
 /// Packets that an overflow drops at most from the longest line (section 4.1.1).

@@ -1,7 +1,8 @@
 //! What sends the packets of a stored queue: one at a time, at a rate that may change by itself.
 
-use crate::server::{NANOS_PER_BYTE_AT_1_BIT_PER_SEC, Server};
+use crate::server::Server;
 use crate::trace::{RateShape, RateTrace, StepCursor, Steps};
+use crate::work::NANOS_PER_BYTE_AT_1_BIT_PER_SEC;
 use crate::{PathConfig, QueueLimit};
 use howdah_core::{Rate, Span, Time};
 use std::sync::Arc;

@@ -7,52 +7,13 @@ use crate::loss::Loss;
 use crate::pie::{Early, Pie};
 use crate::red::Red;
 use crate::server::Server;
-use crate::stored::{Offered, Released, Stored, Waiting};
+use crate::stored::{Offered, Released, Stored};
 use crate::switch::{Backlog, Order, Switch};
+use crate::verdict::{Delivery, DropReason, Verdict};
+use crate::waiting::Waiting;
 use crate::{DelayHistogram, PathConfig, PathCounters};
 use howdah_core::{Ecn, Span, Time};
 use std::collections::VecDeque;
-
-/// What becomes of a packet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verdict {
-    /// It arrives.
-    Deliver(Delivery),
-    /// It does not.
-    Drop(DropReason),
-    /// It waits in a [stored queue](PathConfig::stores_packets). Keep it behind those that wait
-    /// already; [`OneWay::release`] will tell, first come first served, or so in each of two queues
-    /// ([`OneWay::queue_of`]). A path that stores nothing never says this.
-    Queued,
-}
-
-/// How a packet arrives.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Delivery {
-    /// When its last bit has arrived.
-    pub at: Time,
-    /// Whether it is damaged.
-    pub corrupt: bool,
-    /// When a second copy (damaged alike) arrives.
-    pub duplicate_at: Option<Time>,
-    /// Whether the queue marked it ([`Ecn::Ce`]).
-    pub marked: bool,
-}
-
-/// Why a packet does not arrive.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum DropReason {
-    /// The queue in front of the bottleneck was full (or the link dead).
-    QueueFull,
-    /// Active queue management dropped it.
-    Aqm,
-    /// It waited in a queue that a change of the path threw away.
-    Switched,
-    /// Lost at random behind the bottleneck.
-    Loss,
-    /// Larger than the MTU.
-    TooBig,
-}
 
 /// The packets that the path holds behind its queue, and how many it may hold.
 #[derive(Clone, Debug)]

@@ -5,13 +5,13 @@
 
 use crate::aqm::RedUnit;
 use crate::red::Red;
+use crate::work::{NANOS_PER_BYTE_AT_1_BIT_PER_SEC, packets_in};
 use crate::{DropReason, QueueLimit};
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
 
 /// Rates from here on count as unlimited; below it no sum of remainders overflows.
 const UNLIMITED_BITS_PER_SEC: u64 = 1 << 62;
-pub(crate) const NANOS_PER_BYTE_AT_1_BIT_PER_SEC: u128 = 8_000_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
@@ -292,12 +292,6 @@ impl Server {
             None => total,
         }
     }
-}
-
-/// How many packets of `link_bytes` pass in `ns`.
-pub(crate) fn packets_in(ns: u64, bits_per_sec: u64, link_bytes: u32) -> u64 {
-    let one = u128::from(link_bytes.max(1)) * NANOS_PER_BYTE_AT_1_BIT_PER_SEC;
-    u64::try_from(u128::from(ns) * u128::from(bits_per_sec) / one).unwrap_or(u64::MAX)
 }
 
 fn limited(rate: Option<Rate>) -> Option<u64> {

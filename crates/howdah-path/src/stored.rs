@@ -12,24 +12,11 @@ use crate::dualpi2::{CLASSIC, DualPi2, Fate, Head, L4S};
 use crate::fq_codel::FqCoDel;
 use crate::link::Link;
 use crate::red::Red;
-use crate::server::{NANOS_PER_BYTE_AT_1_BIT_PER_SEC, packets_in};
+use crate::waiting::Waiting;
+use crate::work::{NANOS_PER_BYTE_AT_1_BIT_PER_SEC, packets_in};
 use crate::{DropReason, PathConfig, QueueLimit};
 use howdah_core::{Ecn, Rate, Span, Time};
 use std::collections::VecDeque;
-
-/// A packet that waits.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Waiting {
-    pub(crate) arrived: Time,
-    pub(crate) ip_bytes: u32,
-    /// Its number among all packets offered to the path.
-    pub(crate) index: u64,
-    pub(crate) ecn: Ecn,
-    /// Whose it is.
-    pub(crate) flow: u64,
-    /// Whether it was marked when it came.
-    pub(crate) marked: bool,
-}
 
 /// The lines of FQ-`CoDel` are numbered behind the two others.
 const FIRST_FLOW_LINE: usize = 2;

@@ -14,6 +14,7 @@
 //! and tests. A connection gets its security from its [`Config`] alone and never changes it: one that
 //! was given a [`TlsIdentity`] either speaks TLS or does not come about, with the feature or without.
 //! Without `tls`, which is there by default, it has no cryptography and needs none built: the laboratory in a browser.
+//! `wire` shows the codec of packets to tests and fuzzers, which make some by hand.
 //! The library `howdah` and the driver `howdah-net` do not ask for the feature, so a build of them
 //! alone contains no way to send anything in the clear.
 //!
@@ -36,7 +37,16 @@
     )
 )]
 
+#[cfg(feature = "wire")]
 pub mod codec;
+#[cfg(not(feature = "wire"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "who makes packets by hand reaches them, and nobody else"
+)]
+mod codec;
 mod config;
 mod connection;
 mod control;
@@ -74,6 +84,8 @@ mod trap;
 mod unconfirmed;
 mod witness;
 
+pub use codec::limits::{MAX_DATAGRAM, MIN_DATAGRAM};
+pub use codec::{ConnectionId, KnockKey, SinkState, VERSION as WIRE_VERSION};
 pub use config::Config;
 pub use connection::{
     Arriving, Connection, Event, Handled, PacketOut, PacketSink, Part, Role, SendLimit, Stats,

@@ -1,8 +1,10 @@
 //! The connection as a [`Transport`], for the simulator: the same machine, header bytes really
 //! encoded, payload absent.
 
+mod rate_steps;
 mod slow_sink;
 
+pub use rate_steps::RateSteps;
 pub use slow_sink::SlowSink;
 
 use crate::codec::ConnectionId;

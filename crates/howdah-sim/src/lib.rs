@@ -89,24 +89,19 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
-mod capture;
 mod checks;
 mod disturb;
 mod flow;
-mod host;
 mod ids;
 mod lane;
 mod pool;
 mod run;
-mod timeline;
 mod world;
 
-pub use capture::Captured;
 pub use disturb::{Disturbance, Stalls, Tail};
 pub use flow::{
     EndpointCounters, Fate, Flow, FlowEnds, INTERFACE_BYTES, IPV4_UDP_BYTES, IPV6_UDP_BYTES,
     InterfaceCounters, Link,
 };
-pub use host::{CoreId, Costs, PacketCost, SocketBuffer};
 pub use ids::{EndpointId, HostId, PathId};
-pub use world::World;
+pub use world::{Captured, CoreId, Costs, PacketCost, SocketBuffer, World};

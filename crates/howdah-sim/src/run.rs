@@ -4,7 +4,7 @@ use crate::agenda::Key;
 use crate::checks::{BURST_LIMIT, Floor, INSTANT_LIMIT, Kind};
 use crate::flow::Fate;
 use crate::lane::Flight;
-use crate::timeline::Action;
+use crate::world::Action;
 use crate::world::{Path, Source, TIMELINE_SLOT, World};
 use crate::{EndpointId, PathId};
 use howdah_core::{Arrival, Datagram, Ecn, HeaderBytes, Time, Transport};

@@ -1,20 +1,28 @@
 //! The parts of a simulated world: making them, changing them, looking at them.
 
+mod capture;
+mod host;
+mod timeline;
+
+pub use capture::Captured;
+pub use host::{CoreId, Costs, PacketCost, SocketBuffer};
+pub(crate) use timeline::Action;
+
 use crate::agenda::{Agenda, Key};
-use crate::capture::Capture;
 use crate::checks::{BusyGuard, Fingerprint, Floor, Ledger, SplitMix};
 use crate::flow::{
     EndpointCounters, Fate, Flow, FlowEnds, INTERFACE_BYTES, InterfaceCounters, Link,
 };
-use crate::host::{Core, Process};
 use crate::lane::{Flight, Lane};
 use crate::pool::Pool;
-use crate::timeline::{Action, Timeline};
 use crate::{EndpointId, HostId, PathId};
+use capture::Capture;
+use host::{Core, Process};
 use howdah_core::{Datagram, Span, Time, Transport};
 use howdah_path::{OneWay, PathConfig};
 use std::collections::VecDeque;
 use std::fmt;
+use timeline::Timeline;
 
 /// Decides what becomes of a datagram that reached its endpoint.
 type ArrivalHook = Box<dyn FnMut(Time, &Datagram) -> Fate>;

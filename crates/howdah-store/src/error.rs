@@ -2,6 +2,7 @@
 
 use crate::space::{self, Lack};
 use howdah_session::SessionError;
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::io;
@@ -307,6 +308,39 @@ impl From<SessionError> for StoreError {
             SessionError::BadOption { what } => Self::BadOption { what },
             SessionError::BadTree { what } => Self::BadTree { what },
         }
+    }
+}
+
+impl StoreError {
+    /// Of a full disk: what it lacks, without what to do about it.
+    pub fn lack_of_space(&self) -> Option<String> {
+        match self {
+            Self::NoSpace { path, lack } => Some(space::happened(path, lack)),
+            _ => None,
+        }
+    }
+
+    /// Adds to an error about space what the file system of `place` says, and how much was still to come.
+    #[must_use]
+    pub fn with_space(self, place: impl AsFd, needed: Option<u64>) -> Self {
+        let Self::NoSpace { path, lack } = self else {
+            return self;
+        };
+        let vfs = rustix::fs::fstatvfs(place).ok();
+        // Some file systems (FUSE, network) tell nothing: zero blocks in all.
+        let vfs = vfs.filter(|vfs| vfs.f_blocks > 0);
+        let free = vfs
+            .as_ref()
+            .map(|vfs| vfs.f_bavail.saturating_mul(vfs.f_frsize));
+        let is_inodes =
+            !lack.is_quota && vfs.is_some_and(|vfs| vfs.f_files > 0 && vfs.f_ffree == 0);
+        let lack = Lack {
+            needed: needed.filter(|needed| *needed > 0).or(lack.needed),
+            free,
+            is_inodes,
+            ..lack
+        };
+        Self::NoSpace { path, lack }
     }
 }
 

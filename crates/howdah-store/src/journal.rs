@@ -301,7 +301,7 @@ impl Journal {
     fn open_file(dir: &OwnedFd, name: &OsStr) -> Option<File> {
         let fd = opened(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())).ok()?;
         let stat = rustix::fs::fstat(&fd).ok()?;
-        crate::stale::is_ours(dir, &stat).then(|| File::from(fd))
+        crate::ours::is_ours(dir, &stat).then(|| File::from(fd))
     }
 
     /// The source that the journal of that name says `part` comes from.
@@ -361,11 +361,6 @@ impl Journal {
 
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-/// Whether the journal beside an unfinished file says that it is one of ours, whatever its mode is.
-pub(crate) fn is_claimed(dir: &OwnedFd, part: &OsStr, file: &File) -> bool {
-    let journal = crate::stale::journal_name(part).and_then(|name| Journal::open(dir, &name, file));
-    journal.is_some_and(|(_, past)| speaks_of(&past, file))
-}
 
 /// Whether the file that a journal was written for has what it claims.
 pub(crate) fn speaks_of(past: &Contents, part: &File) -> bool {

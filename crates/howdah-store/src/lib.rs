@@ -65,6 +65,7 @@ mod journal;
 mod kept;
 mod limits;
 mod look;
+mod ours;
 mod outcome;
 pub mod plain;
 mod quota;

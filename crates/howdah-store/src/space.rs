@@ -1,8 +1,6 @@
 //! Room on a disk: whether something fits, and what is missing if not.
 
-use crate::StoreError;
 use howdah_core::units::format_bytes;
-use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
@@ -34,7 +32,7 @@ pub(crate) fn describe(path: &Path, lack: &Lack) -> String {
 
 /// What happened.
 #[expect(clippy::unnecessary_debug_formatting, reason = "Debug escapes")]
-fn happened(path: &Path, lack: &Lack) -> String {
+pub(crate) fn happened(path: &Path, lack: &Lack) -> String {
     let needed = lack.needed.map(format_bytes);
     if lack.is_inodes {
         return format!(
@@ -53,39 +51,6 @@ fn happened(path: &Path, lack: &Lack) -> String {
         (None, None) => String::new(),
     };
     format!("no space left for {path:?}{figures}")
-}
-
-impl StoreError {
-    /// Of a full disk: what it lacks, without what to do about it.
-    pub fn lack_of_space(&self) -> Option<String> {
-        match self {
-            Self::NoSpace { path, lack } => Some(happened(path, lack)),
-            _ => None,
-        }
-    }
-
-    /// Adds to an error about space what the file system of `place` says, and how much was still to come.
-    #[must_use]
-    pub fn with_space(self, place: impl AsFd, needed: Option<u64>) -> Self {
-        let Self::NoSpace { path, lack } = self else {
-            return self;
-        };
-        let vfs = rustix::fs::fstatvfs(place).ok();
-        // Some file systems (FUSE, network) tell nothing: zero blocks in all.
-        let vfs = vfs.filter(|vfs| vfs.f_blocks > 0);
-        let free = vfs
-            .as_ref()
-            .map(|vfs| vfs.f_bavail.saturating_mul(vfs.f_frsize));
-        let is_inodes =
-            !lack.is_quota && vfs.is_some_and(|vfs| vfs.f_files > 0 && vfs.f_ffree == 0);
-        let lack = Lack {
-            needed: needed.filter(|needed| *needed > 0).or(lack.needed),
-            free,
-            is_inodes,
-            ..lack
-        };
-        Self::NoSpace { path, lack }
-    }
 }
 
 /// Bytes of a file of `size` bytes for which it has no space yet.

@@ -13,11 +13,12 @@
 
 use crate::calls::retry;
 use crate::descriptors::opened;
-use crate::plain::irregular;
+pub use crate::ours::is_plain;
+use crate::ours::{FUSE, is_ours};
 use crate::times::keeping_times;
 use howdah_session::reserved::{DIGITS, JOURNAL, PART, has_digits, is_part, is_unfinished};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -264,42 +265,12 @@ pub fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
     }
 }
 
-/// Whether it is a regular file with one name.
-pub fn is_plain(stat: &Stat) -> bool {
-    irregular(FileType::from_raw_mode(stat.st_mode)).is_none() && stat.st_nlink == 1
+/// Whether the journal beside an unfinished file says that it is one of ours, whatever its mode is.
+fn is_claimed(dir: &OwnedFd, part: &OsStr, file: &File) -> bool {
+    let journal =
+        journal_name(part).and_then(|name| crate::journal::Journal::open(dir, &name, file));
+    journal.is_some_and(|(_, past)| crate::journal::speaks_of(&past, file))
 }
-
-/// Whether it is what we would have made in `dir`: anybody may have made something of that name.
-pub(crate) fn is_ours(dir: impl AsFd, stat: &Stat) -> bool {
-    is_plain(stat)
-        && stat.st_uid == rustix::process::geteuid().as_raw()
-        && (Mode::from_raw_mode(stat.st_mode) == Mode::RUSR | Mode::WUSR || !keeps_modes(dir))
-}
-
-/// Whether files have modes of their own there, as far as the kind of file system tells.
-#[cfg(target_os = "linux")]
-fn keeps_modes(dir: impl AsFd) -> bool {
-    const WITHOUT: [u32; 8] = [
-        FUSE,        // exFAT and NTFS among others
-        0x0000_4d44, // FAT
-        0x2011_bab0, // exFAT
-        0x5346_544e, // NTFS
-        0x7366_746e, // NTFS 3
-        0x0000_517b, // SMB
-        0xff53_4d42, // CIFS
-        0xfe53_4d42, // SMB 2
-    ];
-    rustix::fs::fstatfs(dir).is_ok_and(|fs| !WITHOUT.contains(&(fs.f_type as u32)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn keeps_modes(_: impl AsFd) -> bool {
-    true
-}
-
-/// `FUSE_SUPER_MAGIC` of linux/magic.h.
-#[cfg(target_os = "linux")]
-const FUSE: u32 = 0x6573_5546;
 
 /// Removes the temporary files of all targets in `dir` that nobody writes to any more, that no copy can go
 /// on with (they have no journal), and that hold at most `max_bytes`.
@@ -352,9 +323,8 @@ fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
         return false;
     };
     let file = File::from(file);
-    let is_known = is_ours(dir, &stat)
-        || is_left_over(dir, name, &stat)
-        || crate::journal::is_claimed(dir, name, &file);
+    let is_known =
+        is_ours(dir, &stat) || is_left_over(dir, name, &stat) || is_claimed(dir, name, &file);
     if !is_known {
         return false;
     }

@@ -213,7 +213,7 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
     }
     let past = Journal::open(dir, &journal, &file).filter(|(_, past)| speaks_of(past, &file));
     // A complete file gets its mode and owner before its name; its journal still tells whose it is.
-    if past.is_none() && !stale::is_ours(dir, &stat) {
+    if past.is_none() && !crate::ours::is_ours(dir, &stat) {
         return None;
     }
     if !stale::locks_are_seen_by_all(dir)

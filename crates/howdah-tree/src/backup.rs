@@ -7,7 +7,7 @@ use super::open::open_plain_at;
 use super::queue::lock;
 use super::report::Trouble;
 use super::shared::Shared;
-use super::stamps::modified;
+use super::stamps::{modified, set_time};
 use howdah_session::{Metadata, TreeOptions};
 use howdah_store::calls::retry;
 use howdah_store::descriptors::opened;
@@ -60,7 +60,7 @@ impl Shared {
         // Later runs put more into it.
         let mode = Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
         let _ = rustix::fs::fchmod(&kept, mode & Mode::from_raw_mode(0o777));
-        let _ = meta::set_time(&kept, modified(stat));
+        let _ = set_time(&kept, modified(stat));
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 
 use super::open::open_below;
 use super::queue::lock;
-use super::stamps::modified;
+use super::stamps::{modified, set_time};
 use howdah_session::entry::Stamp;
 use howdah_store::descriptors::opened;
 use howdah_store::stale::{self, temp_name};
@@ -51,7 +51,7 @@ impl Clock {
     /// The time that the disk of `dir` makes of `wanted`; `None`: it cannot be asked.
     pub(crate) fn held(&self, dir: impl AsFd, wanted: Stamp) -> Option<Stamp> {
         self.asked(dir, |probe| {
-            super::meta::set_time(probe, wanted).ok()?;
+            set_time(probe, wanted).ok()?;
             Some(modified(&rustix::fs::fstat(probe).ok()?))
         })
     }
@@ -252,7 +252,7 @@ mod tests {
             assert!(!clock.is_same(&fd, now, wanted), "{secs}");
             assert_eq!(clock.held(&fd, there), Some(there));
             let file = tempfile::tempfile_in(dir.path()).unwrap();
-            super::super::meta::set_time(&file, wanted).unwrap();
+            set_time(&file, wanted).unwrap();
             assert_eq!(
                 Clock::default().is_news(Some(there), wanted, None),
                 !there.is_same_moment(wanted)

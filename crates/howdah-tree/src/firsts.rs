@@ -1,7 +1,7 @@
 //! Where the files are whose further names may come: some in memory, the rest in a file that has no name.
 
-use super::super::codec::refused;
-use super::super::target::{DirState, TargetDir};
+use crate::codec::refused;
+use crate::target::{DirState, TargetDir};
 use howdah_store::stale::temp_name;
 use howdah_store::{Root, StoreError};
 use rustix::fd::OwnedFd;
@@ -28,14 +28,14 @@ const RECORD: usize = 24;
 const BYTES_ON_DISK: u64 = if cfg!(test) { 64 << 20 } else { 4 << 30 };
 
 /// The first name of a file that has several.
-pub(in super::super) struct First {
+pub(crate) struct First {
     /// Of its directory.
-    pub(in super::super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// There is nothing to look at, as in a dry run.
-    pub(in super::super) is_absent: bool,
-    pub(in super::super) name: OsString,
+    pub(crate) is_absent: bool,
+    pub(crate) name: OsString,
     /// In a dry run: it would be copied.
-    pub(in super::super) is_rewritten: bool,
+    pub(crate) is_rewritten: bool,
 }
 
 /// What is kept of a directory: not the directory itself, which holds its attributes and all that it lies in.
@@ -60,7 +60,7 @@ impl Kept {
 }
 
 /// Link numbers ascend, as the sender counts: so what leaves the memory, the oldest first, is in order on the disk.
-pub(super) struct Firsts {
+pub(crate) struct Firsts {
     /// Of those in memory.
     most: usize,
     memory: BTreeMap<u64, Kept>,
@@ -96,7 +96,7 @@ impl Firsts {
         }
     }
 
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         (root, at): Place<'_>,
         link: u64,
@@ -144,7 +144,7 @@ impl Firsts {
     }
 
     /// In a dry run: that file would be copied.
-    pub(super) fn note_rewritten(
+    pub(crate) fn note_rewritten(
         &mut self,
         (_, at): Place<'_>,
         link: u64,
@@ -160,13 +160,13 @@ impl Firsts {
     }
 
     /// No further name comes.
-    pub(super) fn remove(&mut self, link: u64) {
+    pub(crate) fn remove(&mut self, link: u64) {
         if let Some(kept) = self.memory.remove(&link) {
             self.bytes -= kept.cost();
         }
     }
 
-    pub(super) fn get(&self, (_, at): Place<'_>, link: u64) -> Result<Option<First>, StoreError> {
+    pub(crate) fn get(&self, (_, at): Place<'_>, link: u64) -> Result<Option<First>, StoreError> {
         if let Some(kept) = self.memory.get(&link) {
             return Ok(Some(First {
                 path: kept.dir.path.clone(),
@@ -181,7 +181,7 @@ impl Firsts {
         Ok(found.flatten())
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::new(self.most);
     }
 
@@ -306,7 +306,7 @@ fn errno(e: &io::Error) -> Errno {
 }
 
 /// A file without a name: in the destination if it is there, else as near as can be.
-pub(in super::super) fn nameless((root, at): Place<'_>) -> Result<File, Errno> {
+pub(crate) fn nameless((root, at): Place<'_>) -> Result<File, Errno> {
     let found = at.ancestors();
     let dir = found
         .chain([Path::new("")])
@@ -335,12 +335,12 @@ fn count_step() {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::disks::SyncWay;
     use super::*;
+    use crate::disks::SyncWay;
     use std::cell::Cell;
 
     thread_local! {
-        pub(super) static STEPS: Cell<u64> = const { Cell::new(0) };
+        pub(crate) static STEPS: Cell<u64> = const { Cell::new(0) };
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod delete;
 mod describe;
 mod disks;
 mod existing;
+mod firsts;
 mod glob;
 mod hashing;
 mod ignores;

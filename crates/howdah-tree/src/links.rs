@@ -1,13 +1,13 @@
 //! Symbolic links and further names at the place where a tree is put.
 
 use super::backup::Keep;
-use super::meta::{self, Keeper, NotKept};
+use super::firsts::First;
+use super::meta::{Keeper, NotKept};
 use super::names::kind;
 use super::open::open_plain_at;
-use super::place::First;
 use super::report::{Book, Trouble, add};
 use super::shared::Shared;
-use super::stamps::modified;
+use super::stamps::{modified, set_time};
 use super::target::{DirState, TargetDir};
 use howdah_session::entry::Meta;
 use howdah_session::{Act, Reasons};
@@ -321,7 +321,7 @@ fn copy_within(
     let copied = std::io::copy(&mut read, &mut write).and_then(|_| {
         // What a file system without links does not keep either is no loss.
         let _ = rustix::fs::fchmod(&write, Mode::from_raw_mode(source.st_mode));
-        let _ = meta::set_time(&write, modified(source));
+        let _ = set_time(&write, modified(source));
         write.sync_all()
     });
     copied.map_err(|e| {

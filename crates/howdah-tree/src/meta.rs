@@ -6,7 +6,7 @@ mod attributes;
 pub(crate) use attributes::{LeftOut, xattrs};
 
 use super::clock::Clock;
-use super::stamps::{modified, timespec};
+use super::stamps::{modified, set_time, times};
 use crate::accounts;
 use attributes::is_portable;
 use howdah_session::entry::{Meta, Stamp, Xattrs, bounds};
@@ -16,7 +16,7 @@ use howdah_store::calls::retry;
 use howdah_store::rights::umask;
 use howdah_store::rights::{self, Tag};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -686,23 +686,6 @@ fn given(group: bool, name: &str) -> Result<u32, StoreError> {
             if group { "group" } else { "user" }
         ),
     })
-}
-
-/// Sets the time of modification; that of access is now.
-pub(crate) fn set_time(fd: impl AsFd, mtime: Stamp) -> Result<(), Errno> {
-    let times = times(mtime);
-    retry(|| rustix::fs::futimens(fd.as_fd(), &times))
-}
-
-pub(crate) fn times(mtime: Stamp) -> Timestamps {
-    Timestamps {
-        last_access: rustix::fs::Timespec {
-            tv_sec: 0,
-            // Left out, FUSE file systems of libfuse 2 would leave both alone and say nothing.
-            tv_nsec: rustix::fs::UTIME_NOW as _,
-        },
-        last_modification: timespec(mtime),
-    }
 }
 
 /// What a user or group is called here.

@@ -1,7 +1,7 @@
 //! What the source has named in a directory, where that is too much for the memory: in a file that has no name.
 
+use super::firsts::nameless;
 use super::names::{PART_BYTES, Part};
-use super::place::nameless;
 use howdah_store::Root;
 use howdah_store::stale;
 use rustix::fd::OwnedFd;

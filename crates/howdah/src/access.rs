@@ -2,9 +2,9 @@
 
 mod entry;
 
+use crate::error::from_store;
 use crate::keys::{KeyOptions, Networks};
-use crate::session::from_store;
-use crate::session::selection::digest;
+use crate::rules_digest::digest;
 use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};
 use howdah_core::Rate;
 use howdah_session::{Metadata, RuleList, TreeOptions};

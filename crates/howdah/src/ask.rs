@@ -1,32 +1,18 @@
 //! What is asked of another machine besides copies: what a name with wildcards means there, what interrupted copies
 //! have left.
 
-use crate::client::Task;
-use crate::copy::{Remote, run};
-use crate::session::from_store;
+use crate::connect::{Remote, run};
+use crate::error::from_store;
+use crate::task::{Answers, Task};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, KnownHosts, Location, PathBytes, Progress};
 use howdah_session::questions::{Finding, Question, Sum};
 use howdah_store::Root;
 use howdah_tree::{Fate, Leftovers, could_mean, has_wildcards};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Longest question, in bytes of names.
 const PATTERNS_BYTES: usize = 24 << 10;
-
-/// What was found so far, and the sum at the end.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Answers(Arc<Mutex<(Vec<Finding>, Sum)>>);
-
-impl Answers {
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut (Vec<Finding>, Sum)) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn take(self) -> (Vec<Finding>, Sum) {
-        self.with(std::mem::take)
-    }
-}
 
 fn ask(
     remote: Remote,

@@ -1,12 +1,15 @@
 //! The client's end of one copy.
 
+use crate::error::from_store;
 use crate::inside::Teller;
+use crate::reconnect::REMEDY;
 use crate::session::at_cap::AtCap;
 use crate::session::dialogue::{self, side_report};
+use crate::session::from_connection;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
-use crate::session::{from_connection, from_store};
+use crate::task::Task;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Progress, RatePolicy, Summary, Trust};
 use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
@@ -31,11 +34,8 @@ mod files;
 mod flight;
 mod progress;
 mod range;
-mod task;
 mod tree;
 mod waits;
-
-pub(crate) use task::{LeaseTask, Task};
 
 use progress::Tick;
 
@@ -46,8 +46,6 @@ const NOW_TICKS: usize = 10;
 
 /// A disk that takes longer to write what it was given is not waited for.
 const LET_GO_MAX: Duration = Duration::from_secs(30);
-/// After an error that passes.
-pub(crate) const REMEDY: &str = "; the same command goes on where this one ended";
 
 #[derive(Debug)]
 enum Step {

@@ -1,15 +1,54 @@
 //! What is asked about files and not answered yet: shared by those who ask, the connection, and whoever reads the answers.
 
-use super::incoming;
-use crate::{Error, ErrorKind, FilesAnswer, PathBytes};
-use howdah_session::files::{DirEntry, FilesRequest, MESSAGE_COST, OPEN_COST, cost};
+mod incoming;
+
+use crate::{Error, ErrorKind, PathBytes};
+use howdah_session::files::{
+    DirEntry, FileInfo, FileVersion, FilesRequest, MESSAGE_COST, OPEN_COST, cost,
+};
 use howdah_session::message::Message;
-use howdah_session::plans::PlanRecord;
+use howdah_session::plans::{PlanAnswer, PlanRecord};
 use howdah_store::{Wake, threads};
 use howdah_tree::Spout;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+/// What is answered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum FilesAnswer {
+    /// To [`FilesRequest::Stat`].
+    Info(FileInfo),
+    /// To [`FilesRequest::List`]: in no order, without `.`, `..` and unfinished copies.
+    Entries(Vec<DirEntry>),
+    /// To [`FilesRequest::Read`].
+    Bytes {
+        /// Of each range, in their order. Shorter than asked for where the file ends.
+        parts: Vec<Vec<u8>>,
+        /// The version of the file that they are of.
+        version: FileVersion,
+    },
+    /// To [`FilesRequest::Hash`].
+    Hash {
+        /// BLAKE3 of the content.
+        blake3: [u8; 32],
+        /// The version of the file that it is of.
+        version: FileVersion,
+    },
+    /// To what makes, removes or renames, and to [`FilesRequest::Attest`].
+    Done,
+    /// To [`FilesRequest::Sign`].
+    Signed {
+        /// A [`Statement`](crate::Statement) as JSON.
+        statement: Vec<u8>,
+        /// Of the server's key.
+        signature: Vec<u8>,
+    },
+    /// To what is asked about a plan, but where that is done with [`Done`](Self::Done).
+    #[doc(hidden)]
+    Plan(PlanAnswer),
+}
 
 /// A question is asked again on so many new connections.
 const AGAIN_MAX: u32 = 2;
@@ -17,14 +56,14 @@ const AGAIN_MAX: u32 = 2;
 type Tell = Box<dyn FnOnce(Result<FilesAnswer, Error>) + Send>;
 
 /// A question, and what has come of its answer.
-pub(super) struct Open {
-    pub(super) request: FilesRequest,
+pub(crate) struct Open {
+    pub(crate) request: FilesRequest,
     tell: Tell,
     again: u32,
-    pub(super) parts: Vec<Vec<u8>>,
-    pub(super) entries: Vec<DirEntry>,
-    pub(super) records: Vec<PlanRecord>,
-    pub(super) text: Vec<u8>,
+    pub(crate) parts: Vec<Vec<u8>>,
+    pub(crate) entries: Vec<DirEntry>,
+    pub(crate) records: Vec<PlanRecord>,
+    pub(crate) text: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -83,7 +122,7 @@ impl Desk {
     }
 
     /// Asks. `tell` is called with the answer, by the thread that reads answers.
-    pub(super) fn ask(&self, request: FilesRequest, tell: Tell) {
+    pub(crate) fn ask(&self, request: FilesRequest, tell: Tell) {
         let mut state = self.lock();
         if state.is_closed {
             drop(state);
@@ -106,7 +145,7 @@ impl Desk {
     }
 
     /// Waits until the server answers, or says why it does not.
-    pub(super) fn wait_open(&self) -> Result<(), Error> {
+    pub(crate) fn wait_open(&self) -> Result<(), Error> {
         let mut state = self.lock();
         loop {
             if state.is_open {
@@ -120,7 +159,7 @@ impl Desk {
     }
 
     /// Waits until something is to be asked; `false`: nobody asks any more.
-    pub(super) fn wait_for_work(&self) -> bool {
+    pub(crate) fn wait_for_work(&self) -> bool {
         let mut state = self.lock();
         while state.open.is_empty() && !state.is_closed {
             state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +168,7 @@ impl Desk {
     }
 
     /// Ends it: what is not answered is an error.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
         let open = std::mem::take(&mut state.open);
@@ -141,7 +180,7 @@ impl Desk {
     }
 
     /// A connection is over. What was read on it and can be asked again is asked on the next one.
-    pub(super) fn on_end(&self, error: Option<Error>) {
+    pub(crate) fn on_end(&self, error: Option<Error>) {
         let reader = self.lock().reader.take();
         if let Some(reader) = reader {
             let _ = reader.join();
@@ -182,7 +221,7 @@ impl Desk {
     }
 
     /// A new connection may fail anew.
-    pub(super) fn forget_failure(&self) {
+    pub(crate) fn forget_failure(&self) {
         self.lock().failed = None;
     }
 
@@ -249,7 +288,7 @@ impl Desk {
     }
 
     /// For whoever reads the answers: a question that was asked on this connection, taken away.
-    pub(super) fn take(&self, id: u64) -> Option<Open> {
+    pub(crate) fn take(&self, id: u64) -> Option<Open> {
         let mut state = self.lock();
         if state.waiting.binary_search(&id).is_ok() {
             return None;
@@ -258,7 +297,7 @@ impl Desk {
     }
 
     /// The same, put back: more of its answer comes.
-    pub(super) fn put_back(&self, id: u64, open: Open) {
+    pub(crate) fn put_back(&self, id: u64, open: Open) {
         let mut state = self.lock();
         if !state.is_closed {
             state.open.insert(id, open);
@@ -269,7 +308,7 @@ impl Desk {
     }
 
     /// It is answered.
-    pub(super) fn answer(&self, open: Open, result: Result<FilesAnswer, Error>) {
+    pub(crate) fn answer(&self, open: Open, result: Result<FilesAnswer, Error>) {
         let mut state = self.lock();
         state.cost = state.cost.saturating_sub(cost(&open.request));
         if state.waiting.is_empty() {
@@ -281,7 +320,7 @@ impl Desk {
     }
 
     /// What the server says makes no sense.
-    pub(super) fn fail(&self, error: Error) {
+    pub(crate) fn fail(&self, error: Error) {
         let mut state = self.lock();
         state.broken = Some(error);
         self.rouse(state);
@@ -294,7 +333,7 @@ fn closed() -> Error {
 
 #[cfg(test)]
 impl Desk {
-    pub(super) fn on_open_for_test(&self) {
+    pub(crate) fn on_open_for_test(&self) {
         self.lock().is_open = true;
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, sorted by what a user can do about it.
 
+use howdah_store::StoreError;
 use std::fmt;
 
 /// The kind of a failure. The command line maps each to one exit code.
@@ -142,3 +143,50 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// A storage failure as the library's error.
+pub(crate) fn from_store(error: &StoreError) -> Error {
+    let kind = match error {
+        StoreError::NotFound { .. } | StoreError::Dangling { .. } => ErrorKind::NotFound,
+        StoreError::NoDirectory { .. }
+        | StoreError::PathEscapes { .. }
+        | StoreError::PermissionDenied { .. }
+        | StoreError::NotAFile { .. }
+        | StoreError::NotADirectory { .. }
+        | StoreError::TargetNotAFile { .. }
+        | StoreError::NotWritable { .. }
+        | StoreError::TargetIsLink { .. }
+        | StoreError::MayOnlyAdd { .. }
+        | StoreError::OverQuota { .. }
+        | StoreError::TargetChanged { .. } => ErrorKind::Refused,
+        StoreError::NoSpace { .. } => ErrorKind::NoSpace,
+        StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
+        StoreError::SameName { .. }
+        | StoreError::BadPattern { .. }
+        | StoreError::BadOption { .. } => ErrorKind::Usage,
+        StoreError::BadTree { .. } => ErrorKind::Protocol,
+        StoreError::HashMismatch { .. } | StoreError::WrongLength { .. } => ErrorKind::Integrity,
+        StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => {
+            ErrorKind::Refused
+        }
+        _ => ErrorKind::Io,
+    };
+    let text = match error {
+        StoreError::NotAFile {
+            what: "a directory",
+            ..
+        } => format!("{error}: copy it with -r, or name a file in it"),
+        StoreError::NotAFile {
+            what: "a fifo" | "a character device",
+            ..
+        } => format!(
+            "{error}: to take what comes out of it, let '-' be the source and feed that from it"
+        ),
+        other => other.to_string(),
+    };
+    let told = Error::new(kind, text);
+    if let StoreError::NoThread { .. } = error {
+        return told.busy();
+    }
+    told
+}

@@ -1,13 +1,14 @@
 //! The far end itself: what `howdah internal far-end` does on the machine that ssh has reached.
 
-use super::errand;
-use super::handover::{self, Answer, Ask, HandoverError, OneCopy};
-use super::within::Within;
+mod errand;
+
 use crate::access::{Authority, Rights};
 use crate::keys::{self, PublicKey};
 use crate::sandbox::Sandbox;
 use crate::sandbox::names::Names;
 use crate::server::Signing;
+use crate::ssh::Within;
+use crate::ssh::handover::{self, Answer, Ask, HandoverError, OneCopy};
 use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, ServerControl, Throttle};
 use howdah_core::Span;
 use howdah_net::{Lanes, Tunnel};
@@ -83,7 +84,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
     let failed = |error: &Error| {
         let (message, kind) = (
             error.to_string(),
-            Some(super::kinds::kind_number(error.kind())),
+            Some(crate::ssh::kinds::kind_number(error.kind())),
         );
         answer(&Answer::Failed { message, kind })
     };
@@ -93,7 +94,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
         Some((Err(error @ (HandoverError::Versions { .. } | HandoverError::Builds { .. })), _)) => {
             answer(&Answer::Failed {
                 message: error.to_string(),
-                kind: Some(super::kinds::kind_number(ErrorKind::Protocol)),
+                kind: Some(crate::ssh::kinds::kind_number(ErrorKind::Protocol)),
             })?;
             return Err(error.at("the other side"));
         }

@@ -1,14 +1,15 @@
 //! A plan of what goes to another machine.
 
-use super::{
+use crate::connect::Remote;
+use crate::desk::Desk;
+use crate::desk::FilesAnswer;
+use crate::lease::{
     LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest, identity, lacking, not_finished,
 };
-use crate::client::{LeaseTask, Task};
-use crate::copy::Remote;
 use crate::range::lasting_range;
 use crate::reconnect::repeated;
-use crate::remote::desk::Desk;
-use crate::remote::{Files, FilesAnswer};
+use crate::remote::Files;
+use crate::task::{LeaseTask, Task};
 use crate::trees::copy_tree_into_plan;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
 use howdah_lease::{Lease, NotFinished, Plan, Sheet, TreePlan};

@@ -1,8 +1,8 @@
 //! Tells what is at a place.
 
+use crate::error::from_store;
 use crate::inside::with_threads_in;
 use crate::sandbox::Sandbox;
-use crate::session::from_store;
 use crate::verify::{Plan, TICK, begin};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress};
 use howdah_session::{TreeOptions, TreeReport};

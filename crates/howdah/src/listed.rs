@@ -1,8 +1,8 @@
 //! The clients of a server: a list of keys, read again when its file changes.
 
 use crate::access::{Authority, Rights, not_good_from};
+use crate::error::from_store;
 use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
-use crate::session::from_store;
 use crate::{Error, ErrorKind, Log};
 use howdah_session::Memory;
 use howdah_store::Root;

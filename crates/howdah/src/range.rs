@@ -1,12 +1,13 @@
 //! A range of a file of another machine, for one of several hosts that move it together.
 
-use crate::client::Task;
-use crate::copy::{Remote, run};
+use crate::connect::{Remote, run};
+use crate::desk::Desk;
+use crate::desk::FilesAnswer;
+use crate::error::from_store;
 use crate::reconnect::{What, lasting};
-use crate::remote::desk::Desk;
-use crate::remote::{Files, FilesAnswer};
-use crate::session::from_store;
-use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
+use crate::remote::Files;
+use crate::task::{Seen, Task};
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, SourceFile, Summary};
 use howdah_core::ByteRange;
 use howdah_session::files::{FileKind, FilesRequest};
 use howdah_store::{RangeFile, SourceIdentity};
@@ -14,31 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// A regular file that was looked at.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SourceFile {
-    /// Which version it is.
-    pub identity: SourceIdentity,
-    /// Its permission bits, if that machine has some.
-    pub mode: Option<u32>,
-}
-
-/// Where the client puts what it saw.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(Arc<Mutex<Option<SourceFile>>>);
-
-impl Seen {
-    pub(crate) fn set(&self, version: SourceFile) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
-    }
-
-    fn take(&self) -> Option<SourceFile> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.take()
-    }
-}
+use std::sync::Arc;
 
 fn remote(source: &Location) -> Result<(Remote, crate::PathBytes), Error> {
     Remote::of(source).ok_or_else(|| {
@@ -164,12 +141,6 @@ pub(crate) fn lasting_range(
         goodput_bps: range_bytes as f64 * 8.0 / summary.seconds.max(1e-9),
         ..summary
     })
-}
-
-/// What of `target` must not come again.
-pub(crate) fn held(target: &RangeFile) -> Option<howdah_store::Held> {
-    let held = target.held();
-    (!held.ranges.is_empty()).then_some(held)
 }
 
 /// Makes a file that is complete and verified one of that name in the open directory `dir`, durably: it gets the rights of a source with

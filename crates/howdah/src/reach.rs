@@ -4,26 +4,13 @@ use crate::client::Client;
 use crate::inside::Outside;
 use crate::sandbox::Sandbox;
 use crate::ssh::{FarEnd, Watched};
-use crate::{Cancel, CopyConfig, Error, ErrorKind};
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Transport};
 use howdah_core::Span;
 use howdah_net::{Clock, Endpoint, EndpointConfig, Tunnel};
 use howdah_proto::Config;
 use howdah_proto::error::ConnectionError;
 use rustix::io::Errno;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// What carries the datagrams.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Transport {
-    /// UDP; where it does not get through within 3 s, TCP; where that does not either, the ssh channel if
-    /// there is one.
-    #[default]
-    Auto,
-    /// UDP or nothing.
-    Udp,
-    /// TCP without trying UDP, or the ssh channel.
-    Tcp,
-}
 
 /// An address that is not the last resort has that long to answer: four flights of the handshake.
 const ATTEMPT: Span = Span::from_secs(3);

@@ -2,7 +2,6 @@
 //!
 //! Only after a connection that was there: a name that is wrong or a server that does not run is told at once.
 
-use crate::client::REMEDY;
 use crate::{
     Cancel, CopyConfig, Error, ErrorKind, KnownHosts, Progress, Summary, Transport, Trust,
 };
@@ -21,6 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// can be gone on with at all: who cannot be sure of that does not try for ever.
 const SURELY_KEPT_BYTES: u64 = 64 << 20;
 const UNSURE_MAX: u32 = 10;
+
+/// After an error that passes.
+pub(crate) const REMEDY: &str = "; the same command goes on where this one ended";
 
 const BACK: &str = "connected again; the copy goes on";
 

@@ -1,15 +1,15 @@
 //! Answers copies on one UDP port.
 
 use crate::access::Authority;
+use crate::error::from_store;
 use crate::keys::PublicKey;
 use crate::listed::{Listed, Reread};
-use crate::session::from_store;
 use crate::session::places::Bounds;
-use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
-use howdah_audit::{AuditFile, AuditLog, Level};
+use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Log};
+use howdah_audit::{AuditFile, AuditLog};
 use howdah_core::{Rate, Span};
 use howdah_net::{Clock, Endpoint, EndpointConfig, LOOPS_MAX, Lanes, TcpDoor, TurnCounts};
-use howdah_proto::codec::KnockKey;
+use howdah_proto::KnockKey;
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::{Root, threads};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -21,7 +21,6 @@ use std::time::Duration;
 
 mod company;
 mod control;
-mod deeds;
 mod entry;
 mod expiry;
 mod happening;
@@ -39,44 +38,6 @@ pub use happening::{ServerEvent, ServerRefusal, SessionMoved};
 use loops::Hearing;
 use service::Stay;
 use strangers::Strangers;
-
-/// Receives one line of text for each thing that happens. The default throws them away.
-#[derive(Clone)]
-pub struct Log(Arc<Hearer>);
-
-type Hearer = dyn Fn(Level, &str) + Send + Sync;
-
-impl Log {
-    /// Lines go to `line`.
-    pub fn new(line: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(move |_, text| line(text)))
-    }
-
-    /// Lines go to `line`, with how much they matter.
-    pub fn with_levels(line: impl Fn(Level, &str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(line))
-    }
-
-    pub(crate) fn line(&self, text: &str) {
-        self.at(Level::Info, text);
-    }
-
-    pub(crate) fn at(&self, level: Level, text: &str) {
-        (self.0)(level, text);
-    }
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self::new(|_| {})
-    }
-}
-
-impl std::fmt::Debug for Log {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Log")
-    }
-}
 
 /// Sockets of a server that a service manager has bound.
 #[derive(Debug)]

@@ -414,13 +414,13 @@ fn no_receipt(text: &[u8], error: &serde_json::Error) -> Error {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Identity;
     use proptest::prelude::*;
 
     /// One of three files, and who has signed it.
-    pub(in crate::receipt) fn sample() -> (Receipt, Identity, Identity) {
+    pub(crate) fn sample() -> (Receipt, Identity, Identity) {
         let place = PathBytes::from("store");
         let files = [&b"a"[..], b"b\xff", b"run\n\"7\""].map(|path| {
             let at = (path == b"a").then(|| PathBytes::from("elsewhere/x"));
@@ -430,10 +430,7 @@ pub(super) mod tests {
         sign(files.to_vec(), &place)
     }
 
-    pub(in crate::receipt) fn sign(
-        files: Vec<Entry>,
-        place: &PathBytes,
-    ) -> (Receipt, Identity, Identity) {
+    pub(crate) fn sign(files: Vec<Entry>, place: &PathBytes) -> (Receipt, Identity, Identity) {
         let [client, server] = [(); 2].map(|()| Identity::generate().expect("a key"));
         let (root, count, bytes) = sums_of(&files);
         let key = |of: &Identity| of.public_key().to_string();

@@ -1,17 +1,15 @@
 //! What a client can be asked to do.
 
-use crate::ask::Answers;
-use crate::range::Seen;
-use crate::remote::desk::Desk;
-use crate::{Location, PathBytes};
+use crate::desk::Desk;
+use crate::{Location, PathBytes, SourceFile};
 use howdah_session::TreeOptions;
 use howdah_session::client::Wants;
 use howdah_session::plans::PlanPlace;
-use howdah_session::questions::Question;
+use howdah_session::questions::{Finding, Question, Sum};
 use howdah_store::{RangeFile, SourceIdentity};
 use howdah_tree::{ComparisonState, ReceiverEnds, TreeSource, TreeTarget};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the copy is to do.
 #[derive(Debug)]
@@ -78,7 +76,7 @@ pub(crate) struct LeaseTask {
 
 impl Task {
     /// Whether the data goes to the server.
-    pub(super) fn is_put(&self) -> bool {
+    pub(crate) fn is_put(&self) -> bool {
         matches!(
             self,
             Self::Put { .. } | Self::PutLease(_) | Self::PutTree { .. }
@@ -86,7 +84,7 @@ impl Task {
     }
 
     /// Whether files are moved.
-    pub(super) fn is_copy(&self) -> bool {
+    pub(crate) fn is_copy(&self) -> bool {
         match self {
             Self::Put { .. } | Self::PutLease(_) | Self::Get { .. } | Self::Range(..) => true,
             Self::PutTree { options, .. } | Self::GetTree { options, .. } => !options.dry_run,
@@ -105,7 +103,7 @@ impl Task {
     }
 
     /// The same for the machine of the session.
-    pub(super) fn wants(&self) -> Wants {
+    pub(crate) fn wants(&self) -> Wants {
         match self {
             Self::Put { .. } => Wants::Put,
             Self::PutLease(_) => Wants::PutLease,
@@ -117,5 +115,34 @@ impl Task {
             Self::Ask { .. } => Wants::Ask,
             Self::Files { .. } => Wants::Files,
         }
+    }
+}
+
+/// What was found so far, and the sum at the end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers(Arc<Mutex<(Vec<Finding>, Sum)>>);
+
+impl Answers {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut (Vec<Finding>, Sum)) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn take(self) -> (Vec<Finding>, Sum) {
+        self.with(std::mem::take)
+    }
+}
+
+/// Where the client puts what it saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<Mutex<Option<SourceFile>>>);
+
+impl Seen {
+    pub(crate) fn set(&self, version: SourceFile) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+    }
+
+    pub(crate) fn take(&self) -> Option<SourceFile> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.take()
     }
 }

@@ -1,10 +1,10 @@
 //! Copies of whole trees between here and a server.
 
-use crate::client::Task;
-use crate::copy::{Remote, run};
+use crate::connect::{Remote, run};
+use crate::error::from_store;
 use crate::reconnect::{What, lasting};
-use crate::session::from_store;
 use crate::ssh::{Order, copy_between};
+use crate::task::Task;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
 use howdah_session::plans::PlanPlace;
 use howdah_session::selection;

@@ -3,22 +3,21 @@
 //! Each side describes itself and hashes its own files: this process for a local one, a session for one on
 //! another machine. The comparison itself is here, between the two (`howdah_tree::TreeComparison`).
 
-use crate::client::Task;
-use crate::copy::{Remote, leaving, run};
+use crate::connect::{Remote, leaving, run};
+use crate::error::from_store;
 use crate::inside::with_threads_in;
 use crate::sandbox::Sandbox;
-use crate::session::from_store;
 use crate::ssh::Within;
-use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress};
+use crate::task::Task;
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Verification};
 use howdah_core::{Rate, Span};
 use howdah_session::selection;
 use howdah_session::{TreeOptions, TreeReport};
 use howdah_store::StoreError;
 use howdah_tree::{
-    ComparisonState, Difference, NOTES, Next, ReceiverEnds, SenderEnds, Tally, TreeComparison,
+    ComparisonState, Difference, NOTES, Next, ReceiverEnds, SenderEnds, TreeComparison,
     TreeDescriber, TreeSubject, comparison_ends,
 };
-use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,49 +30,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 const NOW_TICKS: usize = 10;
 /// How long the session that a failure came from may take to say why.
 const EXPLAINS_WITHIN: Duration = Duration::from_secs(15);
-
-/// What came of a comparison. Printed by `--json`; the field names are stable.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Verification {
-    /// Both sides were read in whole, and nothing differs.
-    pub equal: bool,
-    /// How contents were compared: `"blake3"`; `"reread"`, which is that of what both devices gave back; or
-    /// `"size_and_time"`.
-    pub compared_by: &'static str,
-    /// From the call to the end, in seconds. `--json` has it beside these fields, as for a copy.
-    #[serde(skip)]
-    pub seconds: f64,
-    /// What was compared.
-    #[serde(flatten)]
-    pub tally: Tally,
-    /// Names that a side could not read.
-    pub failed: u64,
-    /// Files that changed or vanished while they were read.
-    pub changed: u64,
-    /// The first of each kind of trouble, a line each, with the side's letter.
-    pub notes: Vec<String>,
-}
-
-impl Verification {
-    /// Why it says less than it should: something could not be read.
-    pub fn shortfall(&self) -> Option<Error> {
-        let unread = self
-            .failed
-            .max(self.tally.unread.saturating_sub(self.changed));
-        let kind = match (unread, self.changed) {
-            (0, 0) => return None,
-            (0, _) => ErrorKind::SourceChanged,
-            _ => ErrorKind::Partial,
-        };
-        let first = self.notes.first();
-        let first = first.map_or_else(String::new, |note| format!(" ({note})"));
-        let text = format!(
-            "{unread} could not be read, {} changed or vanished meanwhile; only the rest was compared{first}",
-            self.changed
-        );
-        Some(Error::new(kind, text))
-    }
-}
 
 /// Compares `a` with `b`: two files, or what is in two directories. Each may be here, on a machine that ssh
 /// reaches, or on a server.

@@ -75,7 +75,7 @@ pub(crate) use lab::{
 pub(crate) use lease::{FinishArgs, LeaseArgs, PlanArgs};
 pub(crate) use manifest::ManifestArgs;
 pub(crate) use outcome::OutcomeArgs;
-pub(crate) use pace::{PaceArgs, policy_name};
+pub(crate) use pace::PaceArgs;
 pub(crate) use path::PathArgs;
 pub(crate) use places::{CleanArgs, DuArgs, LsArgs};
 pub(crate) use predict::PredictArgs;

@@ -60,12 +60,3 @@ impl PaceArgs {
         }
     }
 }
-
-/// A policy as events and tables name it.
-pub(crate) fn policy_name(policy: RatePolicy) -> &'static str {
-    match policy {
-        RatePolicy::Fair => "fair",
-        RatePolicy::Background => "background",
-        RatePolicy::Fixed(_) => "fixed",
-    }
-}

@@ -1,7 +1,7 @@
 //! How other machines are reached.
 
 use super::values;
-use crate::control;
+use crate::own_dir;
 use clap::{Args, ValueEnum};
 use howdah::{DEFAULT_PORTS, Error, SshConfig, SshSharing, Transport};
 use howdah_core::{Span, units};
@@ -60,8 +60,8 @@ impl SshArgs {
         config.remote_howdah.clone_from(&self.remote_howdah);
         config.ports = self.port.clone().unwrap_or(DEFAULT_PORTS);
         // Where there is no directory that is the user's alone, a connection is made each time.
-        let directory = control::directory();
-        let usable = self.ssh_keep > Span::ZERO && control::prepare(&directory).is_ok();
+        let directory = own_dir::directory();
+        let usable = self.ssh_keep > Span::ZERO && own_dir::prepare(&directory).is_ok();
         config.sharing = usable.then_some(SshSharing {
             directory,
             keep: self.ssh_keep,

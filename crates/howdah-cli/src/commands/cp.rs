@@ -125,7 +125,7 @@ pub(super) fn check_line(args: &CpArgs) -> Result<(), Error> {
 
 fn start(args: &CpArgs, policy: RatePolicy) -> Start {
     let mut start = Start::new("cp", args.sources(), args.destination());
-    start.set_pace(policy, &args.connect.pace);
+    start.set_pace(policy, args.connect.pace.limit.as_ref());
     start
 }
 

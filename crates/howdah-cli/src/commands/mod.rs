@@ -131,7 +131,7 @@ pub(crate) fn check(command: &Command) -> Result<(), howdah::Error> {
 
 /// Of a command that prints one object with `--json`: if it fails, that is the error.
 fn one_object(result: anyhow::Result<()>) -> anyhow::Result<()> {
-    result.inspect_err(crate::exit::tell_as_json)
+    result.inspect_err(crate::failing::tell_as_json)
 }
 
 /// Whether it has a private key, that of a session, or a token in its memory. Each command is named, so that somebody thinks of it.

@@ -78,7 +78,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         &mut config,
     );
     let mut start = Start::new("sync", [&args.source], &args.destination);
-    start.set_pace(config.policy, &args.connect.pace);
+    start.set_pace(config.policy, args.connect.pace.limit.as_ref());
     let run = Run {
         config: &config,
         signals: &signals,

@@ -75,7 +75,7 @@ fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification
         reread: args.reread,
         ..select_options(&args.select)?
     };
-    start.set_pace(config.policy, &args.connect.pace);
+    start.set_pace(config.policy, args.connect.pace.limit.as_ref());
     let run = Run {
         config: &config,
         signals: &signals,

@@ -1,8 +1,8 @@
 //! The copy's side of the door.
 
-use super::dir::{directory, prepare};
 use super::message::{Answer, PATIENCE, Request, Status, read_line};
 use crate::limit::{Allowed, Limit};
+use crate::own_dir::{directory, prepare};
 use crate::ui::{Reporter, Start};
 use howdah::{Error, ErrorKind, Throttle};
 use std::io::Write as _;

@@ -3,11 +3,10 @@
 //! One line of JSON comes in, one goes back. Who may open the directory may do with the user's processes whatever he
 //! likes anyhow, so there is no other check than that nobody else can.
 
-mod dir;
 mod door;
 mod message;
 
-pub(crate) use dir::{Sockets, directory, prepare};
+pub(crate) use crate::own_dir::{Sockets, directory, prepare};
 pub(crate) use door::Door;
 pub(crate) use message::{Answer, Request, ServerStatus, SessionLine, Status, ask};
 

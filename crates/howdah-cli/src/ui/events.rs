@@ -1,6 +1,5 @@
 //! What `--json` prints: one object per line, described in docs/json.md and docs/howdah-events.schema.json.
 
-use crate::args::{PaceArgs, policy_name};
 use crate::exit;
 use crate::limit::{Allowed, Limit};
 use crate::ui::change::shown;
@@ -43,6 +42,15 @@ fn line_at<T: Serialize>(time_utc: &str, event: &str, body: T) -> serde_json::Re
     })
 }
 
+/// A policy as events and tables name it.
+fn policy_name(policy: RatePolicy) -> &'static str {
+    match policy {
+        RatePolicy::Fair => "fair",
+        RatePolicy::Background => "background",
+        RatePolicy::Fixed(_) => "fixed",
+    }
+}
+
 /// The time of now, to the millisecond.
 pub(crate) fn now_utc() -> String {
     let now = jiff::Timestamp::now();
@@ -81,12 +89,12 @@ impl Start {
         }
     }
 
-    pub(crate) fn set_pace(&mut self, policy: RatePolicy, pace: &PaceArgs) {
+    pub(crate) fn set_pace(&mut self, policy: RatePolicy, limit: Option<&Limit>) {
         self.policy = policy_name(policy);
         if let RatePolicy::Fixed(rate) = policy {
             self.rate_bps = Some(rate.bits_per_sec());
         }
-        if let Some(Allowed::AtMost(limit)) = pace.limit.as_ref().map(Limit::now) {
+        if let Some(Allowed::AtMost(limit)) = limit.map(Limit::now) {
             self.limit_bps = Some(limit.bits_per_sec());
         }
     }

@@ -30,7 +30,7 @@ fn inside(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn crates() -> Vec<PathBuf> {
+pub(crate) fn crates() -> Vec<PathBuf> {
     let mut all = inside(&root().join("crates"));
     all.retain(|path| path.join("Cargo.toml").is_file());
     assert!(all.len() > 1, "no crates in {}", root().display());

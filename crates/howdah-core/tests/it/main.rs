@@ -4,3 +4,5 @@
 mod architecture;
 mod docs;
 mod exhaustive;
+mod floors;
+mod house;

@@ -1,7 +1,7 @@
 //! What this daemon is, and what whoever asks may do here.
 
 use super::Shared;
-use super::openapi::About;
+use super::shapes::About;
 use crate::time::now_ms;
 use crate::tokens::Role;
 use axum::extract::State as Given;

@@ -1,7 +1,7 @@
 //! What all jobs do, as server-sent events, for who shows them: it is found out once, whoever listens.
 
 use super::about::about;
-use super::openapi::Problem;
+use super::shapes::Problem;
 use super::{Failure, Shared};
 use crate::follower::{Follower, Told};
 use crate::metrics::Metrics;

@@ -1,7 +1,8 @@
 //! What is written down: who asked for what, and how that ended; and what became of jobs.
 
-use super::gate::{ORDER, Peer, too_slow};
+use super::gate::{ORDER, too_slow};
 use super::{BODY, Failure};
+use crate::listen::Peer;
 use crate::manager::attempt_dir;
 use crate::position::Position;
 use crate::process::record;

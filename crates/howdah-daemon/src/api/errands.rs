@@ -7,7 +7,7 @@
 )]
 
 use super::jobs::{Asked, is_json};
-use super::openapi::{BenchWanted, Directory, Entry, Problem};
+use super::shapes::{BenchWanted, Directory, Entry, Problem};
 use super::{Failure, Shared};
 use crate::job::{Kind, Spec};
 use axum::Json;

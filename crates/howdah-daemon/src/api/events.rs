@@ -1,9 +1,10 @@
 //! What a job does, as server-sent events: `state` whenever that changes, and `event` for each line that its process writes.
 
 use super::jobs::{Id, number};
-use super::openapi::Problem;
+use super::shapes::Problem;
 use super::{Failure, Shared, all_events, watch_job};
 use crate::job::{JobId, JobView};
+use crate::lines::lines_from;
 use axum::extract::State as Given;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
@@ -60,11 +61,10 @@ async fn tell(shared: &Arc<Shared>, id: JobId, sender: &mpsc::Sender<Event>) -> 
         told = Some(state);
         while let Some(current) = job.attempts.get(attempt) {
             let path = watch_job::events_file(shared, id, current.number);
-            let (lines, next) =
-                tokio::task::spawn_blocking(move || watch_job::lines_from(&path, offset))
-                    .await
-                    .ok()?
-                    .ok()?;
+            let (lines, next) = tokio::task::spawn_blocking(move || lines_from(&path, offset))
+                .await
+                .ok()?
+                .ok()?;
             let more = next > offset;
             offset = next;
             for line in lines {

@@ -6,7 +6,7 @@
 )]
 
 use super::jobs::Asked;
-use super::openapi::{Directory, Entry, Problem};
+use super::shapes::{Directory, Entry, Problem};
 use super::{Failure, Shared};
 use crate::bounds::Bounds;
 use axum::Json;

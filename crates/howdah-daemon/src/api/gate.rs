@@ -4,7 +4,7 @@
 use super::Failure;
 use super::audit::{self, Who, is_order};
 use super::console::is_page;
-use super::crowd::network;
+use crate::listen::{Peer, network};
 use crate::metrics::{Metrics, Refusal};
 use crate::tls::Shown;
 use crate::tokens::{Role, Tokens};
@@ -32,28 +32,6 @@ const GUESSES: Bound = Bound {
     per_second: 1.0 / 6.0,
     at_once: 10.0,
 };
-
-/// Who asks.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Peer {
-    /// A process of that user, as the kernel says.
-    User(Option<u32>),
-    /// Anybody on this machine, or, with TLS, on any.
-    Tcp {
-        /// From where.
-        from: SocketAddr,
-        /// As which he has reached us.
-        at: SocketAddr,
-    },
-}
-
-impl Peer {
-    /// Whether he is let in without a token.
-    pub(super) fn is_ours(self) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        matches!(self, Self::User(Some(user)) if user == own || user == 0)
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Bound {

@@ -5,10 +5,10 @@
     reason = "what describes the parameters is made by a macro"
 )]
 
-use super::openapi::{Jobs, Problem, Submitted};
+use super::shapes::{Jobs, Problem, Submitted};
 use super::{Failure, Shared, watch_job};
 use crate::job::{JobId, JobView, Spec, State};
-use crate::manager::{Answer, Order};
+use crate::order::{Answer, Order};
 use crate::state::Wanted;
 use axum::Json;
 use axum::body::Bytes;

@@ -1,11 +1,11 @@
 //! Limits that running jobs share, and machines: look, set.
 
 use super::jobs::{Id, is_json, number};
-use super::openapi::{Hosts, Problem};
+use super::shapes::{Hosts, Problem};
 use super::{Failure, Shared, watch_job};
 use crate::job::{JobId, JobView};
 use crate::limits::{HostSpec, HostView, LONGEST, LimitSpec, LimitsView, RunningView};
-use crate::manager::{Answer, Order};
+use crate::order::{Answer, Order};
 use crate::state::{HostLimits, Reader};
 use axum::Json;
 use axum::body::Bytes;

@@ -4,8 +4,6 @@ mod about;
 mod all_events;
 mod audit;
 mod console;
-mod crowd;
-mod door;
 mod errands;
 mod events;
 mod figures;
@@ -15,22 +13,20 @@ mod jobs;
 mod limits;
 mod openapi;
 mod output;
-mod patient;
 mod schedules;
+mod shapes;
 mod start;
 mod tickets;
 mod watch_job;
 mod watches;
 
-pub(crate) use door::open_tcp;
-use gate::{Gate, Peer};
+use gate::Gate;
 pub use start::{Door, serve, socket};
-pub(crate) use watch_job::lines_from;
 
 use crate::bounds::Bounds;
 use crate::job::Grammar;
-use crate::manager::{Answer, Message, Order};
 use crate::metrics::Metrics;
+use crate::order::{Answer, Message, Order};
 use crate::outside::Outside;
 use crate::pacer::Pace;
 use crate::queue::Limits;
@@ -178,11 +174,11 @@ impl Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let words = openapi::Words {
+        let words = shapes::Words {
             kind: self.kind.to_owned(),
             message: self.message,
         };
-        (self.status, Json(openapi::Problem { error: words })).into_response()
+        (self.status, Json(shapes::Problem { error: words })).into_response()
     }
 }
 

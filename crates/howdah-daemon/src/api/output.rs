@@ -7,8 +7,9 @@
 )]
 
 use super::jobs::{Asked, Id, number};
-use super::openapi::{Output, Problem};
+use super::shapes::{Output, Problem};
 use super::{Failure, Shared, watch_job};
+use crate::lines::lines_from;
 use axum::Json;
 use axum::extract::{Query, State as Given};
 use axum::response::{IntoResponse as _, Response};
@@ -110,7 +111,7 @@ fn page(
 ) -> io::Result<(Vec<Value>, u64, bool)> {
     let (mut offset, mut events) = (start, Vec::new());
     loop {
-        let (lines, next) = watch_job::lines_from(path, offset)?;
+        let (lines, next) = lines_from(path, offset)?;
         if next == offset {
             return Ok((events, offset, true));
         }

@@ -1,9 +1,9 @@
 //! Schedules: add, look, pause, remove.
 
 use super::jobs::{checked, is_json};
-use super::openapi::{Problem, ScheduleId, Schedules};
+use super::shapes::{Problem, ScheduleId, Schedules};
 use super::{Failure, Shared};
-use crate::manager::{Answer, Order};
+use crate::order::{Answer, Order};
 use crate::schedule::{Plan, ScheduleSpec, ScheduleView};
 use crate::state::Reader;
 use axum::Json;

@@ -1,12 +1,14 @@
 //! The daemon from its beginning to its end.
 
 use super::gate::OverTcp;
-use super::{Gate, Shared, all_events, audit, door, router};
+use super::{Gate, Shared, all_events, audit, router};
 use crate::bounds::Bounds;
 use crate::follower::Follower;
-use crate::manager::{Manager, Message};
+use crate::listen;
+use crate::manager::Manager;
 use crate::metrics::Metrics;
 use crate::notices;
+use crate::order::Message;
 use crate::pacer::{Pace, Pacer};
 use crate::position::Position;
 use crate::state::{Reader, Store};
@@ -255,17 +257,17 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         let more = app.clone();
         let over_tcp = async move {
             match over_tcp {
-                Some((listener, None)) => door::open_tcp(listener, more).await,
+                Some((listener, None)) => listen::open_tcp(listener, more).await,
                 Some((listener, Some(shown))) => {
                     let acceptor = TlsAcceptor::from(Arc::clone(&shown.config));
-                    door::open_tls(listener, acceptor, more).await;
+                    listen::open_tls(listener, acceptor, more).await;
                 }
                 None => std::future::pending().await,
             }
         };
         ready(&path, door);
         tokio::select! {
-            () = door::open(listener, app) => {}
+            () = listen::open(listener, app) => {}
             () = over_tcp => {}
             _ = gone => {}
             _ = stop.recv() => {}

@@ -1,10 +1,11 @@
 //! Tickets: what brings a browser in without anybody's typing a token. A ticket is good once and for a minute, so it may stand where
 //! a token must not: in an address, and in a browser's history.
 
-use super::gate::{Gate, Peer};
+use super::gate::Gate;
 use super::jobs::is_json;
-use super::openapi::{Problem, Ticket, TicketUse, Token};
+use super::shapes::{Problem, Ticket, TicketUse, Token};
 use super::{Failure, Shared};
+use crate::listen::Peer;
 use crate::tokens::{self, Role};
 use axum::body::Bytes;
 use axum::extract::State as Given;

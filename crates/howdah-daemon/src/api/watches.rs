@@ -1,9 +1,9 @@
 //! Watched directories: add, look, pause, remove.
 
 use super::jobs::{checked, is_json};
-use super::openapi::{Made, Problem, Watches};
+use super::shapes::{Made, Problem, Watches};
 use super::{Failure, Shared};
-use crate::manager::{Answer, Order};
+use crate::order::{Answer, Order};
 use crate::state::Reader;
 use crate::watch::{WatchSpec, WatchView};
 use axum::Json;

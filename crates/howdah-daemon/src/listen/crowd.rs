@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What one customer of a provider has: an address of IPv4, a /64 of IPv6.
-pub(super) fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     const HOSTS: u128 = (1 << 64) - 1;
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !HOSTS).into(),
@@ -14,14 +14,14 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Those who are there, by network.
-pub(super) struct Crowd {
+pub(crate) struct Crowd {
     most: usize,
     there: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl Crowd {
     /// So many of each.
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
         let there = Mutex::default();
         Arc::new(Self { most, there })
     }
@@ -31,7 +31,7 @@ impl Crowd {
     }
 
     /// None: there are as many from there as may be.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Guest> {
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Guest> {
         let from = network(address);
         let mut there = self.lock();
         let count = there.entry(from).or_default();
@@ -45,7 +45,7 @@ impl Crowd {
 }
 
 /// One of them, until it is dropped.
-pub(super) struct Guest {
+pub(crate) struct Guest {
     crowd: Arc<Crowd>,
     from: IpAddr,
 }

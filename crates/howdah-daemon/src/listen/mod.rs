@@ -1,15 +1,20 @@
 //! Who comes in: so many at a time, and none who does not say what it wants.
 
-use super::Peer;
-use super::crowd::{Crowd, Guest};
-use super::patient::{PATIENCE, Patient};
+mod crowd;
+mod patient;
+
+pub(crate) use crowd::network;
+
 use crate::tls::plain;
 use axum::Router;
+use crowd::{Crowd, Guest};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use patient::{PATIENCE, Patient};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
@@ -37,6 +42,28 @@ const HEAD: usize = 64 << 10;
 /// Until descriptors may be there again.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Peer {
+    /// A process of that user, as the kernel says.
+    User(Option<u32>),
+    /// Anybody on this machine, or, with TLS, on any.
+    Tcp {
+        /// From where.
+        from: SocketAddr,
+        /// As which he has reached us.
+        at: SocketAddr,
+    },
+}
+
+impl Peer {
+    /// Whether he is let in without a token.
+    pub(crate) fn is_ours(self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        matches!(self, Self::User(Some(user)) if user == own || user == 0)
+    }
+}
+
 /// Lets those in who come over TCP, for ever.
 pub(crate) async fn open_tcp(listener: TcpListener, app: Router) {
     let places = Arc::new(Semaphore::new(OVER_TCP));
@@ -58,7 +85,7 @@ pub(crate) async fn open_tcp(listener: TcpListener, app: Router) {
 }
 
 /// Lets those in who come over TCP and speak TLS, for ever.
-pub(super) async fn open_tls(listener: TcpListener, acceptor: TlsAcceptor, app: Router) {
+pub(crate) async fn open_tls(listener: TcpListener, acceptor: TlsAcceptor, app: Router) {
     let places = Arc::new(Semaphore::new(OVER_TCP));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
     let beginning = Crowd::new(HANDSHAKES_OF_ONE_NETWORK);
@@ -115,7 +142,7 @@ async fn shake_hands(
 }
 
 /// Lets clients in, for ever.
-pub(super) async fn open(listener: UnixListener, app: Router) {
+pub(crate) async fn open(listener: UnixListener, app: Router) {
     let (ours, others) = (
         Arc::new(Semaphore::new(OURS)),
         Arc::new(Semaphore::new(OTHERS)),

@@ -1,7 +1,7 @@
 //! Jobs whose time comes. A job and the next time of its schedule are written in one, so none is lost and none comes twice.
 
-use super::Answer;
-use super::orders::submit;
+use super::submitting::submit;
+use crate::order::Answer;
 use crate::queue::Queue;
 use crate::schedule::{Decision, Plan, ScheduleSpec, decide};
 use crate::state::{Scheduled, StateError, Writing};

@@ -5,6 +5,7 @@ mod clock;
 use super::*;
 use crate::job::{JobView, Kind, State};
 use crate::outside::tests::Nobody;
+use crate::schedule::ScheduleSpec;
 use crate::state::{Reader, Wanted};
 use crate::time::now_ms;
 use std::sync::mpsc::sync_channel;

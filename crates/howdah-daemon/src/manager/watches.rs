@@ -1,8 +1,8 @@
 //! Watched directories. That files are part of a job is written with the job: none is copied twice, and none is forgotten.
 
-use super::orders::submit;
-use super::{Answer, Order};
+use super::submitting::submit;
 use crate::job::State;
+use crate::order::{Answer, Order};
 use crate::queue::Queue;
 use crate::state::{StateError, Writing};
 

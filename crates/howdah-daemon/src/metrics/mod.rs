@@ -6,7 +6,7 @@ mod process;
 pub(crate) use daemon::{Metrics, NoticeEnd, Refusal};
 pub use process::Process;
 
-use crate::api::open_tcp;
+use crate::listen::open_tcp;
 use axum::Router;
 use axum::http::header;
 use axum::response::IntoResponse as _;

@@ -89,7 +89,7 @@ pub(crate) fn left_out(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::lines_from;
+    use crate::lines::lines_from;
     use std::fs;
     use std::io::Write as _;
 

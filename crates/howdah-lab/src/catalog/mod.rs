@@ -12,7 +12,7 @@ pub use movers::{Core, Mover};
 pub use options::{BlastOptions, Options};
 
 use howdah_core::Span;
-use howdah_proto::codec::limits::MIN_DATAGRAM;
+use howdah_proto::MIN_DATAGRAM;
 use howdah_rivals::model::{self, Settings};
 use howdah_rivals::tcp::cc;
 use howdah_rivals::udt::UdtConfig;

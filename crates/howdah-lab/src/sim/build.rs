@@ -1,7 +1,6 @@
 //! From a cell to a world.
 
 use super::node::{Node, Wish, pair, stream};
-use super::sample::current;
 use super::shorts::{Short, draw};
 use crate::catalog::{self, Protocol};
 use crate::scenario::{Cell, Change, CostSpec, FlowSpec, HostSpec, StreamSpec};
@@ -265,6 +264,26 @@ impl Built {
 pub(crate) fn path_seeds(cell: &Cell) -> impl Iterator<Item = u64> + use<> {
     let mut world: World<Node> = World::new(cell.seed);
     std::iter::repeat_with(move || world.next_seed())
+}
+
+/// What a direction was just before `now`.
+pub(crate) fn current(cell: &Cell, at: usize, now: Time) -> &crate::scenario::OneWaySpec {
+    let side = |forward, backward| {
+        if at.is_multiple_of(2) {
+            forward
+        } else {
+            backward
+        }
+    };
+    let path = &cell.paths[at / 2];
+    let change = cell
+        .timeline
+        .iter()
+        .rfind(|change| change.path == at / 2 && change.at_ns < now.as_nanos());
+    match change {
+        Some(change) => side(&change.forward, &change.backward),
+        None => side(&path.forward, &path.backward),
+    }
 }
 
 /// Whether a queue of the route marks packets instead of dropping them. Elsewhere nothing is gained by packets that can be marked, and what was measured before stays comparable.

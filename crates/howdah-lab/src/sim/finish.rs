@@ -1,8 +1,9 @@
 //! From what was noted to the result.
 
-use super::build::{Built, Placed};
-use super::forward::{Plan, Watch};
-use super::sample::{Log, current};
+use super::build::{Built, Placed, current};
+use super::forward::Watch;
+use super::plan::Plan;
+use super::sample::Log;
 use super::shorts::Short;
 use super::totals::{FlowTotals, Totals};
 use crate::figures::{self, Course, seconds};

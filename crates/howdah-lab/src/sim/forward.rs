@@ -8,14 +8,14 @@
 //!
 //! Nothing of this is done where flows interact or the network changes: [`Refusal`].
 
-use super::build::Built;
+use super::build::{Built, current};
+use super::plan::Plan;
 use super::refusal::{Refusal, cycle};
-use super::sample::{Log, current};
+use super::sample::Log;
 use super::totals::{FlowTotals, LinkTotals, Totals};
 use crate::figures::{route_rtt_s, seconds};
 use crate::scenario::Cell;
 use howdah_report::metrics::agreement;
-use howdah_report::result::Forwarded;
 use howdah_report::stats;
 
 /// What the repeated stretch may be wrong by in rate, packets, drops and queue, as a share, ...
@@ -32,19 +32,6 @@ const PARTS: usize = 10;
 const RTTS: f64 = 20.0;
 /// ... and so many seconds.
 const LEAST_S: f64 = 2.0;
-
-/// What is repeated: from the end of one interval to that of another, over and over for so many intervals. Counted from the
-/// beginning of the cell.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    /// Intervals that are not simulated.
-    pub(crate) skipped: usize,
-    error: f64,
-    /// By what share feedback is more where losses are more by one of themselves.
-    follows: f64,
-}
 
 /// Looks at the only flow of a cell.
 pub(crate) struct Watch {
@@ -373,18 +360,5 @@ impl Watch {
         let size = &mut smaller.flows[0].size_bytes;
         *size = size.map(|bytes| bytes.saturating_sub(totals.flows[0].delivered_bytes));
         smaller
-    }
-}
-
-impl Plan {
-    /// What the result says of it.
-    pub(crate) fn note(&self, cell: &Cell) -> Forwarded {
-        let at = |interval: usize| seconds(interval as u64 * cell.measure.interval_ns);
-        Forwarded {
-            from_s: at(self.from),
-            to_s: at(self.to),
-            skipped_s: at(self.skipped),
-            error: self.error,
-        }
     }
 }

@@ -9,6 +9,7 @@ mod capture;
 mod finish;
 mod forward;
 mod node;
+mod plan;
 mod probes;
 mod refusal;
 mod sample;
@@ -22,9 +23,10 @@ use build::Built;
 #[cfg(target_os = "linux")]
 pub(crate) use build::path_seeds;
 pub(crate) use capture::Capture;
-use forward::{Plan, Watch};
+use forward::Watch;
 use howdah_core::{Span, Time};
 use howdah_report::result::CellResult;
+use plan::Plan;
 pub use refusal::Refusal;
 use sample::Log;
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! What is noted while a cell runs.
 
-use super::build::Built;
-use super::forward::Plan;
+use super::build::{Built, current};
+use super::plan::Plan;
 use crate::scenario::{Cell, Change};
 use howdah_core::{Observe as _, Time};
 use howdah_path::{DelayHistogram, PathCounters};
@@ -287,26 +287,6 @@ impl Log {
             step_s: self.step_s,
             bytes: &self.flows[flow].delivered,
         }
-    }
-}
-
-/// What a direction was just before `now`.
-pub(crate) fn current(cell: &Cell, at: usize, now: Time) -> &crate::scenario::OneWaySpec {
-    let side = |forward, backward| {
-        if at.is_multiple_of(2) {
-            forward
-        } else {
-            backward
-        }
-    };
-    let path = &cell.paths[at / 2];
-    let change = cell
-        .timeline
-        .iter()
-        .rfind(|change| change.path == at / 2 && change.at_ns < now.as_nanos());
-    match change {
-        Some(change) => side(&change.forward, &change.backward),
-        None => side(&path.forward, &path.backward),
     }
 }
 

@@ -1,11 +1,11 @@
 //! One of several loops of a port: what it hands to the others, and what they hand to it.
 
-use super::receiving::Parcel;
 use super::{Endpoint, UdpPort};
 use crate::application::Application;
 use crate::clock::Clock;
 use crate::counts::{Counting, TurnCounts};
 use crate::mail::{Letter, Mail};
+use crate::parcel::Parcel;
 use crate::tunnel::Lanes;
 use crate::waker::Waker;
 use howdah_proto::endpoint::{self, ARRIVALS_MAX, ConnKey, EndpointConfig, LOOPS_MAX, Order};

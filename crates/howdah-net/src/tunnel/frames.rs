@@ -1,6 +1,6 @@
 //! Datagrams in a stream: two bytes of length, most significant first, then the datagram.
 
-use howdah_proto::codec::limits::MAX_DATAGRAM;
+use howdah_proto::MAX_DATAGRAM;
 use std::io::{self, Read};
 
 /// Bytes of a length.

@@ -3,7 +3,7 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
 
 use super::frames::{LENGTH_BYTES, next, push};
-use howdah_proto::codec::limits::MAX_DATAGRAM;
+use howdah_proto::MAX_DATAGRAM;
 
 /// What is read of any stream is what the same datagrams are written as.
 pub fn tunnel(bytes: &[u8]) {

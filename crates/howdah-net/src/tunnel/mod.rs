@@ -13,7 +13,7 @@ mod lanes;
 pub use door::TcpDoor;
 pub use lanes::Lanes;
 
-use howdah_proto::codec::limits::MAX_DATAGRAM;
+use howdah_proto::MAX_DATAGRAM;
 use lanes::Lane;
 use rustix::event::Timespec;
 use std::io::{self, BufReader, Read, Write};

@@ -17,6 +17,9 @@
 //! The same results give the same bytes: nothing is read from the clock, and nothing depends on the
 //! order of a hash table.
 
+/// The style of a page; the colours of its charts are named in it.
+const STYLE: &str = include_str!("page.css");
+
 mod chart;
 mod experiment;
 mod fidelity;

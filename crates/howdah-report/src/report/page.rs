@@ -4,8 +4,8 @@ use super::experiment::{Experiment, gather};
 use super::figures;
 use super::html::escape;
 use super::load::Loaded;
-use super::statements;
-use super::{Options, chart, fidelity, names, papers, rfc9743, sections};
+use super::statements::{self, Beside};
+use super::{Options, STYLE, chart, fidelity, names, papers, rfc9743, sections};
 use crate::{company, ledger, starts};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +13,6 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Output, State, Value};
 use serde::Serialize;
 
-/// The page's style; the colours of the charts are named in it.
-pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 const TEMPLATE: &str = include_str!("page.html");
 /// Vega, Vega-Lite and Vega-Embed; see `vega/README.md`.
@@ -77,17 +75,6 @@ struct ShownFigure {
     paper: String,
     html: String,
     caption: String,
-}
-
-/// A figure of ours that stands beside one of a paper.
-#[derive(Clone, Debug)]
-pub(crate) struct Beside {
-    /// The paper's number.
-    pub(crate) of: &'static str,
-    /// Ours.
-    pub(crate) number: usize,
-    /// Fragment of ours.
-    pub(crate) anchor: String,
 }
 
 /// Most points of a line, so that the file keeps its size.

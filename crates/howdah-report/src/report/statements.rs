@@ -2,7 +2,6 @@
 
 use super::experiment::{Experiment, distinct};
 use super::html::{Table, escape, folded};
-use super::page::Beside;
 use super::papers::{Paper, PaperFigure};
 use super::sections::anchor;
 use crate::ledger::Entry;
@@ -190,6 +189,17 @@ fn known(figure: &PaperFigure) -> String {
             format!("Stated: {also} The figure's values are not stated in text.")
         }
     }
+}
+
+/// A figure of ours that stands beside one of a paper.
+#[derive(Clone, Debug)]
+pub(crate) struct Beside {
+    /// The paper's number.
+    pub(crate) of: &'static str,
+    /// Ours.
+    pub(crate) number: usize,
+    /// Fragment of ours.
+    pub(crate) anchor: String,
 }
 
 /// All figures of a paper, with ours beside each, or why there is none.

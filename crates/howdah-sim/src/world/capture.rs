@@ -1,7 +1,7 @@
 //! Every packet at the interfaces of hosts, for whoever wants to see them.
 
+use super::World;
 use crate::lane::Flight;
-use crate::world::World;
 use howdah_core::{Datagram, Ecn, Time, Transport};
 
 /// A packet that passes the interface of a host.

@@ -7,10 +7,10 @@
 //! sending stops. Several endpoints may share a core, and one endpoint may send on one core and
 //! receive on another.
 
+use super::{Source, World};
 use crate::checks::Kind;
 use crate::disturb::{Calendar, Disturbance};
 use crate::lane::Flight;
-use crate::world::{Source, World};
 use crate::{EndpointId, HostId};
 use howdah_core::{Datagram, Span, Time, Transport};
 use std::collections::VecDeque;

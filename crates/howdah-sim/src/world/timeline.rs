@@ -1,6 +1,6 @@
 //! Things that happen to the world from outside, at set times.
 
-use crate::World;
+use super::World;
 use crate::agenda::Key;
 use howdah_core::{Span, Time};
 use std::collections::BTreeMap;

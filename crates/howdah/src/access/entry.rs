@@ -1,7 +1,7 @@
 //! Names that are made, changed or removed by themselves.
 
 use super::{Place, Reach, Rights, expand, more_than_asked, open, opened};
-use crate::session::from_store;
+use crate::error::from_store;
 use crate::{Error, ErrorKind};
 use howdah_store::{StoreError, is_reserved, is_room};
 use std::ffi::OsStr;

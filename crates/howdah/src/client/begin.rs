@@ -1,8 +1,8 @@
 //! How a copy begins: who the server is, what is sent, where it goes.
 
 use super::{Client, Step, Task};
+use crate::error::from_store;
 use crate::keys::PublicKey;
-use crate::session::from_store;
 use crate::session::pace;
 use crate::session::receiving::Place;
 use crate::session::sending::Sending;

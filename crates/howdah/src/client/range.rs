@@ -1,13 +1,13 @@
 //! A client that asks which version of a file is there, or for a range of it.
 
-use super::task::LeaseTask;
 use super::{Client, Task};
+use crate::SourceFile;
+use crate::error::from_store;
 use crate::lease::source_changed;
-use crate::range::{SourceFile, held};
 use crate::session::dialogue::side_report;
-use crate::session::from_store;
 use crate::session::receiving::Place;
 use crate::session::sending::Sending;
+use crate::task::LeaseTask;
 use crate::{Error, PathBytes};
 use howdah_core::{RangeSet, Time};
 use howdah_proto::Connection;
@@ -117,4 +117,10 @@ impl Client<'_> {
         self.held_bytes = sink.held().byte_count();
         Ok(Place::Store(sink))
     }
+}
+
+/// What of `target` must not come again.
+fn held(target: &RangeFile) -> Option<howdah_store::Held> {
+    let held = target.held();
+    (!held.ranges.is_empty()).then_some(held)
 }

@@ -1,10 +1,10 @@
 //! Servers that are there and say nothing.
 
 use super::*;
+use crate::desk::Desk;
 use crate::inside::Outside;
-use crate::remote::desk::Desk;
 use crate::{Identity, KnownHosts, Location};
-use howdah_proto::codec::ConnectionId;
+use howdah_proto::ConnectionId;
 use howdah_proto::{Config, Role, Security, TlsIdentity};
 
 const KEY: ConnKey = ConnKey(1);

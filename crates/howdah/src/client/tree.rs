@@ -1,8 +1,8 @@
 //! The client's part in a copy of a tree.
 
 use super::{Client, Step, Task};
+use crate::error::from_store;
 use crate::session::dialogue::side_report;
-use crate::session::from_store;
 use crate::session::selection;
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind, PathBytes, RatePolicy};

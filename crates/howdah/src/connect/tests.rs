@@ -1,6 +1,6 @@
 use super::*;
 use crate::keys::PublicKey;
-use crate::{AuthorizedKeys, Server, ServerConfig};
+use crate::{AuthorizedKeys, KnownHosts, Server, ServerConfig};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -131,7 +131,7 @@ impl howdah_proto::PacketSink for Flood {
 #[test]
 fn a_flood_of_first_packets_does_not_keep_an_honest_client_out() {
     use howdah_core::Time;
-    use howdah_proto::codec::ConnectionId;
+    use howdah_proto::ConnectionId;
     use std::sync::atomic::{AtomicBool, Ordering};
     let dir = tempfile::tempdir().expect("a place");
     let mut config = config(dir.path());

@@ -1,9 +1,9 @@
 //! Reads the answers to questions about files.
 
-use super::desk::{Desk, Open};
+use super::{Desk, FilesAnswer, Open};
+use crate::Error;
 use crate::session::dialogue;
 use crate::session::files::protocol;
-use crate::{Error, FilesAnswer};
 use howdah_session::Misbehaved;
 use howdah_session::files::{FilesRequest, Header, Part};
 use howdah_session::plans::PlanAnswer;

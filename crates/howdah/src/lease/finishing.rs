@@ -3,7 +3,7 @@
 use super::beneath::Dir;
 use super::failed;
 use super::room::{MARK, Room};
-use crate::session::from_store;
+use crate::error::from_store;
 use crate::{Error, ErrorKind};
 use howdah_lease::{Finished, NotFinished, Plan};
 use std::os::unix::fs::MetadataExt as _;

@@ -13,7 +13,7 @@ use std::time::Instant;
 const PIECE: u64 = 1 << 20;
 
 fn look(file: &File, path: &Path) -> Result<Found, Error> {
-    Found::of(file, path).map_err(|e| crate::session::from_store(&e))
+    Found::of(file, path).map_err(|e| crate::error::from_store(&e))
 }
 
 fn open(path: &Path) -> Result<File, Error> {

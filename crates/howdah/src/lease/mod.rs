@@ -4,7 +4,6 @@
 //! Public for the command alone.
 
 pub mod beneath;
-mod far;
 mod finishing;
 mod landing;
 mod local;
@@ -16,8 +15,10 @@ pub mod shape;
 mod sheets;
 mod tree_finishing;
 
+pub use crate::far_plan::{
+    FarPlan, FinishedTree, Landed, Looked, land_tree, push_range, push_tree,
+};
 pub use crate::session::plans::told;
-pub use far::{FarPlan, FinishedTree, Landed, Looked, land_tree, push_range, push_tree};
 pub use finishing::{Ended, finish, not_finished};
 pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest};
 pub use landing::{Landing, interrupted, stopped};

@@ -131,7 +131,7 @@ pub fn check_manifest(
         ));
     }
     let root = dir.map(Root::open).transpose();
-    let root = root.map_err(|e| crate::session::from_store(&e))?;
+    let root = root.map_err(|e| crate::error::from_store(&e))?;
     let open = |path: &Path| match &root {
         Some(root) => root.open_read(path),
         None => open_file(path),

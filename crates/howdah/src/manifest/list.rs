@@ -2,7 +2,7 @@
 
 use super::hashing::{for_each, hash};
 use super::{ManifestHash, line};
-use crate::session::from_store;
+use crate::error::from_store;
 use crate::{Cancel, Error, ErrorKind, Location, Summary, whole};
 use howdah_session::TreeOptions;
 use howdah_store::open_file;

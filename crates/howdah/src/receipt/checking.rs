@@ -1,7 +1,7 @@
 //! A receipt is held against what lies in a directory.
 
-use super::{Entry, Receipt, Statement};
 use crate::manifest::{Sums, check_manifest};
+use crate::statement::{Entry, Receipt, Statement};
 use crate::{Cancel, Error, ErrorKind, Progress, PublicKey, Verification};
 use howdah_store::is_reserved;
 use howdah_tree::{Difference, NOTES, What};
@@ -180,8 +180,8 @@ impl Extra<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::form::tests::sample;
     use super::*;
+    use crate::statement::tests::sample;
 
     /// Whoever is believed to be one end signs as both.
     #[test]

@@ -2,8 +2,8 @@
 
 #![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
 
-use super::form::{Direction, End, Entry, Receipt, Statement, sums_of};
 use crate::keys::Identity;
+use crate::statement::{Direction, End, Entry, Receipt, Statement, sums_of};
 use serde::Deserialize;
 use std::path::Component;
 use std::sync::OnceLock;

@@ -1,12 +1,13 @@
 //! A receipt is made: asked for before a copy begins, and signed by both ends when everything is in place.
 
-use super::form::{NUMBER_MAX, SCHEMA, parts_of};
-use super::{Direction, End, PartSum, Receipt, Statement, root_of};
-use crate::copy::Remote;
+use crate::connect::Remote;
+use crate::desk::Desk;
+use crate::desk::FilesAnswer;
 use crate::manifest::{Listed, Manifest};
-use crate::remote::desk::Desk;
-use crate::remote::{Files, FilesAnswer};
+use crate::remote::Files;
 use crate::session::files::attest::entry_of;
+use crate::statement::{Direction, End, PartSum, Receipt, Statement, root_of};
+use crate::statement::{NUMBER_MAX, SCHEMA, parts_of};
 use crate::trees::is_contents;
 use crate::{
     Cancel, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, PathBytes, PublicKey,

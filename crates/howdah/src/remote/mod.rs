@@ -1,56 +1,16 @@
 //! Single files of another machine, through one session that stays open.
 
-pub(crate) mod desk;
-mod incoming;
-
-use crate::client::Task;
-use crate::copy::{Remote, run};
+use crate::connect::{Remote, run};
+use crate::desk::{Desk, FilesAnswer};
+use crate::task::Task;
 use crate::{Cancel, Client, CopyConfig, Error, ErrorKind, KnownHosts, PathBytes, Place, Trust};
-use desk::Desk;
 use howdah_session::files::{DirEntry, FileInfo, FileVersion, FilesRequest, RANGES_MAX};
-use howdah_session::plans::PlanAnswer;
 use std::fmt;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
 /// Ranges that are asked for in one question, so that the server's threads share those of one file.
 const RANGES_TOGETHER: usize = 16;
-
-/// What is answered.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum FilesAnswer {
-    /// To [`FilesRequest::Stat`].
-    Info(FileInfo),
-    /// To [`FilesRequest::List`]: in no order, without `.`, `..` and unfinished copies.
-    Entries(Vec<DirEntry>),
-    /// To [`FilesRequest::Read`].
-    Bytes {
-        /// Of each range, in their order. Shorter than asked for where the file ends.
-        parts: Vec<Vec<u8>>,
-        /// The version of the file that they are of.
-        version: FileVersion,
-    },
-    /// To [`FilesRequest::Hash`].
-    Hash {
-        /// BLAKE3 of the content.
-        blake3: [u8; 32],
-        /// The version of the file that it is of.
-        version: FileVersion,
-    },
-    /// To what makes, removes or renames, and to [`FilesRequest::Attest`].
-    Done,
-    /// To [`FilesRequest::Sign`].
-    Signed {
-        /// A [`Statement`](crate::Statement) as JSON.
-        statement: Vec<u8>,
-        /// Of the server's key.
-        signature: Vec<u8>,
-    },
-    /// To what is asked about a plan, but where that is done with [`Done`](Self::Done).
-    #[doc(hidden)]
-    Plan(PlanAnswer),
-}
 
 /// The files of another machine: they are looked at and read through one connection, any number of questions at a time, and answered as
 /// they come. Threads may share it.

@@ -1,7 +1,7 @@
 //! Who is let in.
 
-use super::deeds::{Happened, Outcome, Who};
 use super::service::Service;
+use super::service::{Happened, Outcome, Who};
 use super::session::Session;
 use super::{ServerEvent, ServerRefusal};
 use crate::keys::PublicKey;

@@ -1,19 +1,19 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
 use super::company::Company;
-use super::deeds::{Deed, Happened, Outcome, may_act};
 use super::session::Session;
 use super::strangers::Crowd;
 use super::{
     LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Signing, Strangers, watch_lists,
 };
 use crate::access::{Authority, not_good_from};
+use crate::error::from_store;
 use crate::session::dialogue::{self, side_report};
 use crate::session::errand::Errands;
+use crate::session::from_connection;
 use crate::session::kept::KEPT_MAX;
 use crate::session::places::Places;
 use crate::session::putting::Put;
-use crate::session::{from_connection, from_store};
 use crate::{Cancel, Error, ErrorKind};
 use howdah_audit::{AuditLog, Level};
 use howdah_core::{Rate, Span, Time};
@@ -34,18 +34,21 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+mod deeds;
 mod files;
 mod leases;
 mod opening;
 mod stay;
 mod tree;
+mod under_way;
 mod waiting;
 
-pub(super) use leases::Landing;
-use opening::Get;
-pub(super) use opening::{MOMENTS, Opening};
+use deeds::may_act;
+pub(super) use deeds::{Deed, Happened, Outcome, Who};
+pub(super) use opening::MOMENTS;
 pub(super) use stay::Stay;
-pub(super) use waiting::Request;
+use under_way::Get;
+pub(super) use under_way::{Landing, Opening, Request};
 use waiting::close_if_busy;
 
 pub(super) struct Service {

@@ -2,9 +2,8 @@
 
 use super::company::Entered;
 use super::control::Meter;
-use super::deeds::{Deed, Who};
 use super::happening::{ServerEvent, SessionMoved};
-use super::service::{Landing, Opening, Request};
+use super::service::{Deed, Landing, Opening, Request, Who};
 use crate::access::Rights;
 use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;

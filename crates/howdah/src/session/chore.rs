@@ -1,7 +1,7 @@
 //! Small questions that are no copies: what a name with wildcards means there, what interrupted copies have left.
 
-use super::from_store;
 use crate::access::Rights;
+use crate::error::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_proto::Connection;
 use howdah_session::message::Message;

@@ -66,7 +66,7 @@ impl From<SelectionError> for Error {
     fn from(error: SelectionError) -> Self {
         let kind = match &error {
             SelectionError::Senseless(senseless) => {
-                return super::from_store(&StoreError::from(senseless.clone()));
+                return crate::error::from_store(&StoreError::from(senseless.clone()));
             }
             SelectionError::NoMemory { .. } => ErrorKind::Refused,
             SelectionError::LongPattern { .. }

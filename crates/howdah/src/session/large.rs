@@ -1,9 +1,9 @@
 //! Large files of a tree whose places are being opened: on a thread of their own, since that waits for a disk. What comes of
 //! them meanwhile is kept, within bounds.
 
-use super::from_store;
 use super::kept::{KEPT_MAX, Kept};
 use super::receiving::{Place, Receiving};
+use crate::error::from_store;
 use crate::{Error, ErrorKind};
 use howdah_core::RangeSet;
 use howdah_net::Placement;

@@ -19,54 +19,6 @@ pub(crate) mod tree;
 
 use crate::{Error, ErrorKind};
 use howdah_proto::error::{CloseCode, ConnectionError};
-use howdah_store::StoreError;
-
-/// A storage failure as the library's error.
-pub(crate) fn from_store(error: &StoreError) -> Error {
-    let kind = match error {
-        StoreError::NotFound { .. } | StoreError::Dangling { .. } => ErrorKind::NotFound,
-        StoreError::NoDirectory { .. }
-        | StoreError::PathEscapes { .. }
-        | StoreError::PermissionDenied { .. }
-        | StoreError::NotAFile { .. }
-        | StoreError::NotADirectory { .. }
-        | StoreError::TargetNotAFile { .. }
-        | StoreError::NotWritable { .. }
-        | StoreError::TargetIsLink { .. }
-        | StoreError::MayOnlyAdd { .. }
-        | StoreError::OverQuota { .. }
-        | StoreError::TargetChanged { .. } => ErrorKind::Refused,
-        StoreError::NoSpace { .. } => ErrorKind::NoSpace,
-        StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
-        StoreError::SameName { .. }
-        | StoreError::BadPattern { .. }
-        | StoreError::BadOption { .. } => ErrorKind::Usage,
-        StoreError::BadTree { .. } => ErrorKind::Protocol,
-        StoreError::HashMismatch { .. } | StoreError::WrongLength { .. } => ErrorKind::Integrity,
-        StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => {
-            ErrorKind::Refused
-        }
-        _ => ErrorKind::Io,
-    };
-    let text = match error {
-        StoreError::NotAFile {
-            what: "a directory",
-            ..
-        } => format!("{error}: copy it with -r, or name a file in it"),
-        StoreError::NotAFile {
-            what: "a fifo" | "a character device",
-            ..
-        } => format!(
-            "{error}: to take what comes out of it, let '-' be the source and feed that from it"
-        ),
-        other => other.to_string(),
-    };
-    let told = Error::new(kind, text);
-    if let StoreError::NoThread { .. } = error {
-        return told.busy();
-    }
-    told
-}
 
 /// The end of a connection as the library's error; `peer` names the other side.
 pub(crate) fn from_connection(error: &ConnectionError, peer: &str) -> Error {
@@ -153,7 +105,7 @@ fn other_version(ours: u32, theirs: u32, peer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah_proto::codec::VERSION;
+    use howdah_proto::WIRE_VERSION as VERSION;
 
     #[test]
     fn a_version_that_does_not_fit_names_the_older_side() {

@@ -64,7 +64,7 @@ pub(crate) fn apply(
 mod tests {
     use super::*;
     use crate::Identity;
-    use howdah_proto::codec::ConnectionId;
+    use howdah_proto::ConnectionId;
     use howdah_proto::{Config, Role, Security, TlsIdentity};
     use std::sync::Arc;
 

@@ -5,9 +5,9 @@ mod tree;
 
 use super::receiving::Place;
 use crate::access::Rights;
+use crate::error::from_store;
 use crate::lease::room::{Room, Spot};
 use crate::lease::{self, Ended, Landing, clear, come_of, keep};
-use crate::session::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::RangeSet;
 use howdah_lease::{Lease, Plan, Planned, Record};

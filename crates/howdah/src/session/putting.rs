@@ -1,9 +1,9 @@
 //! A server's place for what a client puts.
 
-use super::from_store;
 use super::plans;
 use super::receiving::Place;
 use crate::access::Rights;
+use crate::error::from_store;
 use crate::{Error, PathBytes};
 use howdah_core::{Span, Time};
 use howdah_session::Metadata;

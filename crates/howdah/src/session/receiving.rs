@@ -4,7 +4,7 @@ use crate::{Error, ErrorKind};
 use howdah_core::{RangeSet, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
-use howdah_proto::codec::SinkState;
+use howdah_proto::SinkState;
 use howdah_session::Window;
 use howdah_session::transfer::{Arrived, End, Incoming, contradiction};
 use howdah_store::{Batch, Limits, Part, Sink};
@@ -266,7 +266,7 @@ impl Receiving {
             Some(Ok(outcome)) => {
                 return Ok(Some(self.incoming.stored(outcome.reread, outcome.hash)));
             }
-            Some(Err(error)) => return Err(super::from_store(&error)),
+            Some(Err(error)) => return Err(crate::error::from_store(&error)),
             None => {}
         }
         if let Some(window) = &mut self.window {

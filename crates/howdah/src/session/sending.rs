@@ -238,7 +238,7 @@ impl Sending {
             self.next_sample = now + SAMPLE_EVERY;
         }
         if let Some(error) = &self.read_error {
-            return Err(super::from_store(error));
+            return Err(crate::error::from_store(error));
         }
         connection.set_readable(self.object, self.source.ready_end());
         self.source
@@ -251,7 +251,7 @@ impl Sending {
             && (all_sent || !self.cuttable)
             && let Some(finished) = self.source.poll_finished()
         {
-            let finished = finished.map_err(|e| super::from_store(&e))?;
+            let finished = finished.map_err(|e| crate::error::from_store(&e))?;
             self.tell_values(now, connection, true);
             self.end(
                 connection,

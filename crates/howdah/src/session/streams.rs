@@ -1,9 +1,9 @@
 //! The objects of a tree: streams within their bounds, and large files.
 
-use super::from_store;
 use super::receiving::{Place, Receiving};
 use super::sending::Sending;
 use crate::Error;
+use crate::error::from_store;
 use howdah_proto::Connection;
 use howdah_session::Memory;
 use howdah_store::{Limits, Sink, SinkSpec, Source, SourceSpec, Wake};

@@ -3,10 +3,10 @@
 
 mod told;
 
-use super::from_store;
 use super::large::{LargeFiles, Ready};
 use super::sending::{Sending, Shares};
 use super::streams::{In, Out, packs_limits, receive_stream, send_stream, talk_limits};
+use crate::error::from_store;
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_net::Placement;

@@ -1,7 +1,8 @@
 //! At which addresses the far end may be reached.
 
+use super::command;
 use super::settings::Settings;
-use super::{SshConfig, command};
+use crate::SshConfig;
 use crate::SshTarget;
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, ToSocketAddrs as _};

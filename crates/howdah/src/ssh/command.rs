@@ -1,7 +1,8 @@
 //! What is asked of ssh.
 
-use super::SshConfig;
+use crate::SshConfig;
 use crate::SshTarget;
+use crate::ssh_config::is_ssh;
 use std::ffi::OsString;
 use std::process::Command;
 
@@ -28,50 +29,6 @@ const OPTIONS: [&str; 8] = [
     "-oRequestTTY=no",
     "-oServerAliveInterval=15",
 ];
-
-/// Options of ssh that are followed by a value.
-const WITH_VALUE: &str = "BDEFIJLPQRSWbceilmopw";
-/// Those that let it do something else than start a program there and speak with it.
-const SENSELESS: &str = "GNOQVWfs";
-
-/// The words of ssh's command line without `-n`: what it keeps ssh from reading is the channel to the far end, not the
-/// user's input. `-q` as the option that it stands for, which leaves room for another one before it.
-pub(super) fn usable(words: Vec<String>) -> Result<Vec<String>, String> {
-    let Some(at) = words.iter().position(|word| is_ssh(word)) else {
-        return Ok(words);
-    };
-    let mut left = words;
-    let mut options = left.split_off(at + 1).into_iter();
-    while let Some(word) = options.next() {
-        let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
-        let Some(letters) = letters.filter(|letters| !letters.starts_with('-')) else {
-            left.push(word);
-            continue;
-        };
-        // The first one that takes a value takes the rest of the word.
-        let value_at = letters.find(|c| WITH_VALUE.contains(c));
-        let flags = &letters[..value_at.map_or(letters.len(), |at| at + 1)];
-        if let Some(senseless) = flags.chars().find(|&c| SENSELESS.contains(c)) {
-            return Err(format!(
-                "with -{senseless}, ssh starts no howdah on the other side; leave it out"
-            ));
-        }
-        let rest = value_at.map_or("", |at| &letters[at + 1..]);
-        let takes_next = value_at.is_some() && rest.is_empty();
-        let is_kept = |&c: &char| c != 'n' && c != 'q';
-        let kept: String = flags.chars().filter(is_kept).collect();
-        if flags.contains('q') {
-            left.push("-oLogLevel=QUIET".to_owned());
-        }
-        if !kept.is_empty() {
-            left.push(format!("-{kept}{rest}"));
-        }
-        if takes_next {
-            left.extend(options.next());
-        }
-    }
-    Ok(left)
-}
 
 /// Starts the far end, with these options more.
 pub(super) fn start(
@@ -132,11 +89,6 @@ fn program(config: &SshConfig, first: &[&str]) -> Command {
     command
 }
 
-/// What a program of another name makes of its words is its affair.
-fn is_ssh(word: &str) -> bool {
-    word == "ssh" || word.ends_with("/ssh")
-}
-
 fn destination(command: &mut Command, target: &SshTarget) {
     if let Some(user) = target.user() {
         command.args(["-l", user]);
@@ -165,38 +117,6 @@ mod tests {
         match text.parse() {
             Ok(Location::Ssh(location)) => location.target,
             other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn t02_what_keeps_ssh_from_speaking_with_the_far_end_is_left_out_or_named() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for (line, want) in [
-            ("ssh", "ssh"),
-            ("ssh -n", "ssh"),
-            (
-                "/usr/bin/ssh -nq -F n -vn",
-                "/usr/bin/ssh -oLogLevel=QUIET -F n -v",
-            ),
-            (
-                "env A=b ssh -4nFconfig -p 22",
-                "env A=b ssh -4Fconfig -p 22",
-            ),
-            ("ssh -o n -J -n -l f", "ssh -o n -J -n -l f"),
-            ("my-ssh -n -N", "my-ssh -n -N"),
-            ("ssh -i f - -- -x", "ssh -i f - -- -x"),
-        ] {
-            assert_eq!(usable(words(line)), Ok(words(want)), "{line}");
-        }
-        for (line, letter) in [
-            ("ssh -N", 'N'),
-            ("ssh -qf", 'f'),
-            ("ssh -W h:1", 'W'),
-            ("ssh -4s", 's'),
-            ("ssh -O exit", 'O'),
-        ] {
-            let error = usable(words(line)).expect_err(line);
-            assert!(error.contains(&format!("-{letter}")), "{line}: {error}");
         }
     }
 

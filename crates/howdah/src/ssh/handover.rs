@@ -7,7 +7,7 @@ use super::within::Within;
 use crate::access::Only;
 use crate::versions::{self, Spoken};
 use crate::{Error, ErrorKind, PathBytes, PublicKey, Summary};
-use howdah_proto::codec::VERSION as WIRE;
+use howdah_proto::WIRE_VERSION as WIRE;
 use howdah_session::TreeOptions;
 use howdah_session::message;
 use howdah_session::pace::Pace;
@@ -44,7 +44,7 @@ const TOLD_MAX: usize = 8 << 20;
 
 /// What one end speaks.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Versions {
+pub(crate) struct Versions {
     /// Of the program.
     program: String,
     handover: u32,
@@ -63,7 +63,7 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    pub(super) fn ours() -> Self {
+    pub(crate) fn ours() -> Self {
         Self {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             handover: HANDOVER,
@@ -123,7 +123,7 @@ impl Versions {
 
 /// What the far end shall do.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) enum Ask {
+pub(crate) enum Ask {
     /// Answer one session of the holder of that key, on one of these ports.
     Serve {
         key: String,
@@ -150,17 +150,17 @@ pub(super) enum Ask {
 
 /// What a far end that receives from another one lets it do.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct OneCopy {
-    pub(super) destination: PathBytes,
+pub(crate) struct OneCopy {
+    pub(crate) destination: PathBytes,
     /// Of what is copied: the last components.
     #[serde(with = "packed")]
-    pub(super) names: Vec<PathBytes>,
+    pub(crate) names: Vec<PathBytes>,
     /// How, if they are trees; without its list of files.
     #[serde(with = "packed")]
-    pub(super) tree: Option<TreeOptions>,
+    pub(crate) tree: Option<TreeOptions>,
     /// What tells its rules from others; older versions do not tell it.
     #[serde(default)]
-    pub(super) selection: Option<[u8; 32]>,
+    pub(crate) selection: Option<[u8; 32]>,
 }
 
 impl From<OneCopy> for Only {
@@ -177,43 +177,43 @@ impl From<OneCopy> for Only {
 
 /// What the sender of a copy between two far ends is told.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Errand {
+pub(crate) struct Errand {
     #[serde(with = "packed")]
-    pub(super) sources: Vec<PathBytes>,
-    pub(super) destination: PathBytes,
+    pub(crate) sources: Vec<PathBytes>,
+    pub(crate) destination: PathBytes,
     /// If they are trees, and not one file.
     #[serde(with = "packed")]
-    pub(super) tree: Option<TreeOptions>,
+    pub(crate) tree: Option<TreeOptions>,
     /// Of the receiver: how the user calls it, where it may be reached, the key that it shows.
-    pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) addresses: Vec<SocketAddr>,
-    pub(super) key: String,
-    pub(super) pace: Pace,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) key: String,
+    pub(crate) pace: Pace,
     /// 0: auto, 1: UDP, 2: TCP.
-    pub(super) transport: u8,
+    pub(crate) transport: u8,
     /// One file: what is there of it is gone on with.
-    pub(super) resume: bool,
+    pub(crate) resume: bool,
     /// One file: it is read back from the device.
-    pub(super) reread: bool,
+    pub(crate) reread: bool,
     /// Seconds; who does not tell it does not wait.
     #[serde(default)]
-    pub(super) wait_for_space_s: u64,
+    pub(crate) wait_for_space_s: u64,
     /// Whoever asks tells [`Told::Note`] from a warning.
     #[serde(default)]
-    pub(super) hears_notes: bool,
+    pub(crate) hears_notes: bool,
     /// The receiver counts as lost after that long; who does not tell it means the sender's default.
     #[serde(default)]
-    pub(super) idle_timeout_ms: Option<u64>,
+    pub(crate) idle_timeout_ms: Option<u64>,
     /// One file: it may grow.
     #[serde(default)]
-    pub(super) growing: bool,
+    pub(crate) growing: bool,
     /// As in [`Ask::Serve`].
     #[serde(default)]
-    pub(super) wordy: bool,
+    pub(crate) wordy: bool,
     /// Whoever asks shows what a dry run would do.
     #[serde(default)]
-    pub(super) hears_changes: bool,
+    pub(crate) hears_changes: bool,
 }
 
 /// Lists of names may be long: the bytes of their postcard in base64 take a third more, as JSON they took four times as
@@ -225,7 +225,7 @@ mod packed {
     use serde::ser::Error as _;
     use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<T: Serialize, S: Serializer>(
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(
         value: &T,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -233,7 +233,7 @@ mod packed {
         serializer.serialize_str(&STANDARD.encode(bytes))
     }
 
-    pub(super) fn deserialize<'a, T: DeserializeOwned, D: Deserializer<'a>>(
+    pub(crate) fn deserialize<'a, T: DeserializeOwned, D: Deserializer<'a>>(
         deserializer: D,
     ) -> Result<T, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -246,7 +246,7 @@ mod packed {
 
 /// What the sender tells of it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) enum Told {
+pub(crate) enum Told {
     Progress {
         bytes: u64,
         total_bytes: Option<u64>,
@@ -286,7 +286,7 @@ pub(super) enum Told {
 
 /// What the far end says to it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// It waits on that port.
     Ready {
         port: u16,
@@ -317,7 +317,7 @@ struct Head {
 
 /// Why a line is not what it should be.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HandoverError {
+pub(crate) enum HandoverError {
     #[error("the channel closed before the other side said anything")]
     Closed,
     #[error("a line is longer than this program reads")]
@@ -339,7 +339,7 @@ pub(super) enum HandoverError {
 
 impl HandoverError {
     /// As `host` is to blame for it.
-    pub(super) fn at(&self, host: &str) -> Error {
+    pub(crate) fn at(&self, host: &str) -> Error {
         match self {
             Self::Versions { theirs, ours } | Self::Builds { theirs, ours } => Error::new(
                 ErrorKind::Protocol,
@@ -409,7 +409,7 @@ fn read_answer_said(text: &[u8]) -> Result<Answer, HandoverError> {
 }
 
 /// A line without its end; `None` at the end of everything.
-pub(super) fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, HandoverError> {
+pub(crate) fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, HandoverError> {
     read_line_of(input, LINE_MAX)
 }
 
@@ -431,11 +431,11 @@ fn read_line_of(input: &mut impl BufRead, max: usize) -> Result<Option<Vec<u8>>,
     }
 }
 
-pub(super) fn write_ask(out: impl Write, ask: &Ask) -> io::Result<()> {
+pub(crate) fn write_ask(out: impl Write, ask: &Ask) -> io::Result<()> {
     write_line(out, ASK, ask)
 }
 
-pub(super) fn read_ask(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
+pub(crate) fn read_ask(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
     let line = read_line_of(input, ASK_MAX)?.ok_or(HandoverError::Closed)?;
     let text = line
         .strip_prefix(ASK.as_bytes())
@@ -444,7 +444,7 @@ pub(super) fn read_ask(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
 }
 
 /// An errand, behind parts of its names and rules if these are many: neither side holds a line with all of them.
-pub(super) fn write_errand(mut out: impl Write, mut errand: Errand) -> io::Result<()> {
+pub(crate) fn write_errand(mut out: impl Write, mut errand: Errand) -> io::Result<()> {
     if let Some(options) = errand.tree.take() {
         let mut telling = Telling::new(std::mem::take(&mut errand.sources), options);
         while let Some(part) = telling.part() {
@@ -457,7 +457,7 @@ pub(super) fn write_errand(mut out: impl Write, mut errand: Errand) -> io::Resul
 }
 
 /// An errand with all that came before it, or whatever came instead.
-pub(super) fn read_errand(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
+pub(crate) fn read_errand(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
     let mut asked = Asked::default();
     loop {
         match read_ask(input)? {
@@ -473,12 +473,12 @@ pub(super) fn read_errand(input: &mut impl BufRead) -> Result<Ask, HandoverError
     }
 }
 
-pub(super) fn write_answer(out: impl Write, answer: &Answer) -> io::Result<()> {
+pub(crate) fn write_answer(out: impl Write, answer: &Answer) -> io::Result<()> {
     write_line(out, ANSWER, answer)
 }
 
 /// The answer; lines before it go to `noise`.
-pub(super) fn read_answer(
+pub(crate) fn read_answer(
     input: &mut impl BufRead,
     mut noise: impl FnMut(&[u8]),
 ) -> Result<Answer, HandoverError> {
@@ -506,7 +506,7 @@ pub(super) fn read_answer(
     Err(HandoverError::Noise)
 }
 
-pub(super) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
+pub(crate) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
     let mut line = serde_json::to_vec(told)?;
     line.push(b'\n');
     out.write_all(&line)?;
@@ -514,7 +514,7 @@ pub(super) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
 }
 
 /// The next thing that is told; `None` at the end, also if what comes makes no sense.
-pub(super) fn read_told(input: &mut impl BufRead) -> Option<Told> {
+pub(crate) fn read_told(input: &mut impl BufRead) -> Option<Told> {
     let line = read_told_line(input)?;
     let mut told: Value = serde_json::from_slice(&line).ok()?;
     clean(&mut told);
@@ -538,18 +538,18 @@ fn read_told_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
     (line.last() == Some(&b'\n')).then_some(line)
 }
 
-pub(super) fn write_tunnel(mut out: impl Write) -> io::Result<()> {
+pub(crate) fn write_tunnel(mut out: impl Write) -> io::Result<()> {
     out.write_all(&[TUNNEL, b"\n"].concat())?;
     out.flush()
 }
 
 /// Whether the channel is to carry datagrams. Else it is over, or makes no sense.
-pub(super) fn read_tunnel(input: &mut impl BufRead) -> bool {
+pub(crate) fn read_tunnel(input: &mut impl BufRead) -> bool {
     matches!(read_line(input), Ok(Some(line)) if line == TUNNEL)
 }
 
 /// A key that the other side told.
-pub(super) fn key(text: &str) -> Result<PublicKey, HandoverError> {
+pub(crate) fn key(text: &str) -> Result<PublicKey, HandoverError> {
     text.parse().map_err(|_| HandoverError::Nonsense)
 }
 

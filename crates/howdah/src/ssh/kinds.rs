@@ -19,12 +19,12 @@ const KINDS: [ErrorKind; 12] = [
 ];
 
 /// A kind of failure as a number, and back.
-pub(super) fn kind_number(kind: ErrorKind) -> u8 {
+pub(crate) fn kind_number(kind: ErrorKind) -> u8 {
     let at = KINDS.iter().position(|k| *k == kind);
     at.unwrap_or(0) as u8
 }
 
-pub(super) fn kind(number: u8) -> ErrorKind {
+pub(crate) fn kind(number: u8) -> ErrorKind {
     let kind = KINDS.get(usize::from(number));
     kind.copied().unwrap_or(ErrorKind::Io)
 }

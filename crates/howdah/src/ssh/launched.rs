@@ -1,9 +1,9 @@
 //! An ssh that is started, until the far end has spoken.
 
-use super::SshConfig;
 use super::handover::{self, Answer, Ask, HandoverError};
 use super::process::{Ssh, Wordy};
 use super::verdict::Heard;
+use crate::SshConfig;
 use crate::sandbox::keep_what_is_open;
 use crate::{Cancel, Error, ErrorKind, Log};
 use rustix::process::Pid;

@@ -8,7 +8,7 @@ const LINKS_MAX: usize = 4;
 const SCOPE_LINK: &str = "20";
 
 /// The addresses as they are written here: a link-local one is tried on every link.
-pub(super) fn as_here(told: Vec<SocketAddr>) -> Vec<SocketAddr> {
+pub(crate) fn as_here(told: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let list = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     on_links(told, &links(&list))
 }

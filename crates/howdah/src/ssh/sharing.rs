@@ -3,12 +3,11 @@
 //! ssh does that itself (`ControlMaster`, `ControlPersist`: `ssh_config(5)`). Here it is decided when: not where the user has
 //! arranged it already, and not with a connection that does not answer any more.
 
-use super::{SshConfig, command, surroundings};
+use super::{command, surroundings};
 use crate::SshTarget;
-use howdah_core::Span;
+use crate::{SshConfig, SshSharing};
 use howdah_tree::origin_of;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,15 +19,6 @@ const ASK_PATIENCE: Duration = Duration::from_secs(1);
 const ASK_LOOK_EVERY: Duration = Duration::from_millis(2);
 /// A socket's path has 107 bytes at the most; 16 are those of a hash, and ssh appends 17 while it makes the socket.
 const DIRECTORY_MAX: usize = 107 - "/ssh-".len() - 16 - 17;
-
-/// Where connections stay, and how long.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SshSharing {
-    /// For their sockets. Nobody but the user may enter it.
-    pub directory: PathBuf,
-    /// After the last session over it.
-    pub keep: Span,
-}
 
 impl SshSharing {
     /// ssh's option for the place of the socket, if the place is one that ssh can use.
@@ -156,6 +146,8 @@ pub(super) fn is_about_it(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use howdah_core::Span;
+    use std::path::PathBuf;
 
     #[test]
     fn what_the_user_has_arranged_is_left_alone() {

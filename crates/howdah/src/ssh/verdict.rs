@@ -3,9 +3,9 @@
 //! Banners and login scripts may say anything. What counts is how far the command came that was asked for, as it says itself;
 //! else ssh's exit status, and if that is of ssh itself, its last line.
 
-use super::SshConfig;
 use super::command::{ABSENT, BEGUN};
 use super::process::{LastWords, SSH_FAILED, describe};
+use crate::SshConfig;
 use crate::{Error, ErrorKind};
 use std::collections::VecDeque;
 

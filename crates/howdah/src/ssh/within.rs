@@ -3,8 +3,8 @@
 //! Whoever asks has all rights of the user there: this bounds what somebody gets who takes the process over by a fault of ours.
 
 use crate::access::expand;
-use crate::client::Task;
 use crate::sandbox::{self, Sandbox};
+use crate::task::Task;
 use crate::{Location, PathBytes};
 use howdah_session::TreeOptions;
 use howdah_session::questions::Question;
@@ -30,7 +30,7 @@ pub(crate) struct Within {
     writes_all: bool,
     /// A receipt is to be signed.
     #[serde(default)]
-    pub(super) signs: bool,
+    pub(crate) signs: bool,
     /// Names with wildcards are looked for.
     #[serde(default)]
     lists_all: bool,
@@ -107,7 +107,7 @@ impl Within {
     }
 
     /// Something comes to that path; with options if it may be a tree.
-    pub(super) fn of_put(path: PathBytes, tree: Option<&TreeOptions>) -> Self {
+    pub(crate) fn of_put(path: PathBytes, tree: Option<&TreeOptions>) -> Self {
         Self {
             writes: vec![path],
             beside: tree.map_or_else(Vec::new, |options| options.link_dest.clone()),
@@ -117,7 +117,7 @@ impl Within {
     }
 
     /// These are read; with options if they may be trees.
-    pub(super) fn of_get(paths: &[PathBytes], tree: Option<&TreeOptions>) -> Self {
+    pub(crate) fn of_get(paths: &[PathBytes], tree: Option<&TreeOptions>) -> Self {
         let goes = tree.is_some_and(|options| options.remove_source);
         if paths.len() > PATHS_MAX {
             return Self {
@@ -135,7 +135,7 @@ impl Within {
     }
 
     /// All that its user may touch: whoever asked said nothing about it.
-    pub(super) fn anything() -> Self {
+    pub(crate) fn anything() -> Self {
         Self {
             writes_all: true,
             ..Self::default()

@@ -10,7 +10,7 @@ use crate::support;
 use howdah::{Cancel, CopyConfig, Identity, KnownHosts, Location, Log, Transport, Trust, copy};
 use howdah_core::Span;
 use howdah_net::TurnCounts;
-use howdah_proto::codec::KnockKey;
+use howdah_proto::KnockKey;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

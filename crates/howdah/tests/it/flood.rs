@@ -6,8 +6,8 @@
 use crate::support;
 use howdah::{Cancel, CopyConfig, Identity, KnownHosts, Location, Log, Transport, Trust, copy};
 use howdah_core::Time;
-use howdah_proto::codec::{ConnectionId, KnockKey};
 use howdah_proto::{Config, Connection, PacketOut, PacketSink, Role, Security, TlsIdentity};
+use howdah_proto::{ConnectionId, KnockKey};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -7,7 +7,7 @@
 use crate::support;
 use crate::support::idle::idle;
 use howdah::{Cancel, Identity, Log, PublicKey};
-use howdah_proto::codec::KnockKey;
+use howdah_proto::KnockKey;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 
 use crate::hostile;
 use howdah::{AuthorizedKeys, Cancel, Identity, Log, Server, ServerConfig};
-use howdah_proto::codec::KnockKey;
+use howdah_proto::KnockKey;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

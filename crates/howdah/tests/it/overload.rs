@@ -9,7 +9,7 @@ use howdah::{
     Summary, Transport, TreeOptions, Trust, copy, copy_tree,
 };
 use howdah_net::usage;
-use howdah_proto::codec::KnockKey;
+use howdah_proto::KnockKey;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -5,7 +5,8 @@ use crate::args::{JobHostArgs, JobLimitArgs};
 use crate::ui;
 use howdah_core::Rate;
 use howdah_daemon::job::JobId;
-use howdah_daemon::limits::{HostSpec, HostView, JobPace, LimitSpec, LimitsView};
+use howdah_daemon::job::JobPace;
+use howdah_daemon::limits::{HostSpec, HostView, LimitSpec, LimitsView};
 use std::fmt::Write as _;
 
 pub(super) fn limit(args: &JobLimitArgs) -> anyhow::Result<()> {

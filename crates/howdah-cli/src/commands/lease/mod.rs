@@ -1,7 +1,9 @@
 //! A file or a tree moved by many hosts: `howdah plan`, `howdah cp --plan`, `howdah finish`. What makes it right is in `howdah-lease`; here are
 //! the disk and the network that it talks of.
 
+mod ended;
 mod finish;
+mod moved;
 mod moving;
 mod planning;
 mod pushing;
@@ -9,6 +11,7 @@ mod pushing_tree;
 mod run;
 mod tree;
 mod tree_finish;
+mod written;
 
 pub(super) use finish::run as finish;
 pub(super) use moving::run as cp;

@@ -1,9 +1,10 @@
 //! `howdah cp --plan PLAN --lease ID`: one run of one lease.
 
+use super::moved::{next_epoch, pace_of, was_moved};
 use super::room::Room;
 use super::run::RunHost;
 use super::{below, far_destination, identity, path_of, pushing, read_plan, source_of};
-use crate::args::{Cli, Command, CpArgs, PaceArgs};
+use crate::args::CpArgs;
 use crate::commands::connect::config;
 use crate::commands::course::{Run, arrival, finish, reporter};
 use crate::commands::flight;
@@ -118,7 +119,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
         None => next_epoch(id, room.highest(id)?)?,
     };
     let mut start = Start::new("cp", [&source], &destination);
-    start.set_pace(config.policy, &args.connect.pace);
+    start.set_pace(config.policy, args.connect.pace.limit.as_ref());
     let run = Run {
         config: &config,
         signals: &signals,
@@ -165,35 +166,6 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
         _ => error,
     });
     flight::end(&args.flight, config, done, reporter)
-}
-
-/// A lease that needs no mover.
-pub(super) fn was_moved(id: u64, (epoch, bytes): (u64, u64), reporter: &Reporter) -> Summary {
-    reporter.note(&format!("lease {id} was moved in epoch {epoch} already"));
-    Summary {
-        bytes,
-        resumed_bytes: bytes,
-        verified: "blake3".to_owned(),
-        ..Summary::default()
-    }
-}
-
-/// The one behind the highest that somebody has claimed.
-pub(super) fn next_epoch(lease: u64, highest: u64) -> Result<u64, Error> {
-    highest.checked_add(1).ok_or_else(|| {
-        let text = format!(
-            "lease {lease} is run in epoch {highest} already, and none comes behind that: run it in the same one, with --epoch {highest}"
-        );
-        Error::new(ErrorKind::Refused, text)
-    })
-}
-
-/// What the same command line asks for now.
-pub(super) fn pace_of(cli: &Cli) -> Option<PaceArgs> {
-    match &cli.command {
-        Command::Cp(args) => Some(args.connect.pace.clone()),
-        _ => None,
-    }
 }
 
 /// What runs a lease.

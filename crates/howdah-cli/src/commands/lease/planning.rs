@@ -1,20 +1,16 @@
 //! `howdah plan`.
 
 use super::room::Room;
-use super::{failed, numbers, pushing, tree, version};
+use super::written::{destination, id, tell, usage, write};
+use super::{pushing, tree, version};
 use crate::args::PlanArgs;
 use crate::commands::connect::{config, expanded_one};
 use crate::ui::{self, Signals};
 use howdah::lease::{no_directory, version_of};
 use howdah::{Error, ErrorKind, Location, Log, SourceFile};
-use howdah_core::units;
-use howdah_lease::{Plan, PlanError, Planned};
-use serde_json::json;
-use std::fs::OpenOptions;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::{self, Write as _};
+use howdah_lease::{Plan, Planned};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     check_out(&args.out)?;
@@ -64,42 +60,6 @@ fn make(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Resul
     tell(args, &planned, plan.version().size, None)
 }
 
-/// Says what there is to be moved. `files`: how many there are in a tree.
-pub(super) fn tell(
-    args: &PlanArgs,
-    planned: &Planned,
-    bytes: u64,
-    files: Option<u64>,
-) -> anyhow::Result<()> {
-    let leases = planned.leases();
-    if args.json {
-        let mut line = json!({
-            "schema": 1,
-            "plan": planned.id(),
-            "source": ui::printable(planned.source()),
-            "destination": ui::printable(planned.destination()),
-            "bytes": bytes,
-            "lease_bytes": args.lease,
-            "leases": leases,
-        });
-        if let Some(files) = files {
-            line["files"] = json!(files);
-        }
-        ui::print(&line.to_string())?;
-        return Ok(());
-    }
-    let plural = if leases == 1 { "" } else { "s" };
-    let at_most = if files.is_some() { "at most " } else { "" };
-    ui::say(&format!(
-        "{leases} lease{plural} of {at_most}{} of {}; each is moved by 'howdah cp --plan {} --lease ID'",
-        units::format_bytes(args.lease),
-        ui::printable(planned.source()),
-        args.out.display(),
-    ));
-    ui::print(&numbers(0..leases))?;
-    Ok(())
-}
-
 /// What would fail after all the work fails now.
 fn check_out(out: &Path) -> Result<(), Error> {
     let above = out.parent().filter(|above| !above.as_os_str().is_empty());
@@ -133,50 +93,4 @@ fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Resul
         args.lease,
     );
     Ok(plan.map_err(|e| usage(&e))?.with_mode(found.mode))
-}
-
-pub(super) fn usage(error: &PlanError) -> Error {
-    Error::new(ErrorKind::Usage, error.to_string())
-}
-
-/// The path of what is to come: below a directory that is there it has the source's name, if that is to be `inside`.
-pub(super) fn destination(asked: &Path, source: &Location, inside: bool) -> anyhow::Result<String> {
-    // Without a slash at its end.
-    let mut destination: PathBuf = std::path::absolute(asked)?.components().collect();
-    if inside && destination.is_dir() {
-        let path = super::super::ls::path_of(source);
-        let Some(name) = Path::new(&path).file_name() else {
-            let there = destination.display();
-            let text =
-                format!("{source} has no name that it could have in {there}; name what it becomes");
-            return Err(Error::new(ErrorKind::Usage, text).into());
-        };
-        destination.push(name);
-    }
-    let text = destination.into_os_string().into_string();
-    Ok(text.map_err(|_| {
-        let text = "a plan is text, and the name of the destination is none (UTF-8)";
-        Error::new(ErrorKind::Usage, text)
-    })?)
-}
-
-/// 64 bits: as good as never twice in one directory.
-pub(super) fn id() -> String {
-    format!("{:016x}", RandomState::new().build_hasher().finish())
-}
-
-pub(super) fn write(plan: &Planned, path: &Path) -> Result<(), Error> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).open(path);
-    let write = |mut file: std::fs::File| -> io::Result<()> {
-        let written = file.write_all(plan.encode().as_bytes());
-        let written = written.and_then(|()| file.sync_all());
-        if written.is_err() {
-            // A part of a plan is none, and would be in the way of the next.
-            let _ = std::fs::remove_file(path);
-        }
-        written
-    };
-    file.and_then(write)
-        .map_err(|e| failed("write the plan", path, &e))
 }

@@ -1,9 +1,8 @@
 //! A plan whose file goes to another machine: what is done there is asked for.
 
-use super::finish::{check, tell as tell_of_end};
-use super::moving::{next_epoch, pace_of, was_moved};
 use super::pushing_tree::Pusher;
-use super::{planning, pushing_tree, version};
+use super::written::{known_again, text_of, with_path};
+use super::{ended, moved, pushing_tree, version, written};
 use crate::args::{CpArgs, FinishArgs, PlanArgs};
 use crate::commands::connect::config;
 use crate::commands::course::{Run, arrival};
@@ -12,7 +11,7 @@ use crate::ui::{self, Reporter, Signals, Start};
 use howdah::lease::{FarPlan, interrupted, push_range, version_of};
 use howdah::{CopyConfig, Error, ErrorKind, Location, Log, PathBytes, Summary};
 use howdah_lease::{Plan, Planned};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A source that every host of a plan sees.
 fn local(source: &Location) -> Result<PathBuf, Error> {
@@ -29,17 +28,6 @@ fn local(source: &Location) -> Result<PathBuf, Error> {
             Err(Error::new(ErrorKind::Usage, text))
         }
     }
-}
-
-/// That place with another path.
-pub(super) fn with_path(place: &Location, path: PathBytes) -> Location {
-    let mut place = place.clone();
-    match &mut place {
-        Location::Remote { path: old, .. } => *old = path,
-        Location::Ssh(there) => there.path = path,
-        _ => {}
-    }
-    place
 }
 
 pub(super) fn plan(
@@ -62,34 +50,23 @@ pub(super) fn plan(
     let place = far.place(PathBytes::from(name))?;
     let becomes = with_path(destination, place);
     let plan = Plan::new(
-        planning::id(),
+        written::id(),
         text_of(&Location::File(path.clone()))?,
         text_of(&becomes)?,
         version(&found.identity),
         args.lease,
     );
-    let plan = plan.map_err(|e| planning::usage(&e))?.with_mode(found.mode);
+    let plan = plan.map_err(|e| written::usage(&e))?.with_mode(found.mode);
     let planned = Planned::File(plan.clone());
     let text = planned.encode();
     far.make(&text)?;
-    if let Err(error) = planning::write(&planned, &args.out) {
+    if let Err(error) = written::write(&planned, &args.out) {
         // What stays is removed there when nobody has gone on with it for long.
         let _ = far.forget(&text);
         return Err(error.into());
     }
     far.close();
-    planning::tell(args, &planned, plan.version().size, None)
-}
-
-/// A place that means the same when it is read again.
-pub(super) fn text_of(place: &Location) -> Result<String, Error> {
-    let text = place.to_string();
-    let again = Location::try_from(std::ffi::OsStr::new(&text));
-    if again.is_ok_and(|again| again == *place) {
-        return Ok(text);
-    }
-    let text = "a plan is text, and a name in it is none (UTF-8)";
-    Err(Error::new(ErrorKind::Usage, text))
+    written::tell(args, &planned, plan.version().size, None)
 }
 
 /// One run of a lease.
@@ -118,23 +95,23 @@ pub(super) fn lease(
     };
     far.close();
     if let Some(record) = looked.records.last() {
-        return Ok(was_moved(id, (record.epoch, record.bytes), reporter));
+        return Ok(moved::was_moved(id, (record.epoch, record.bytes), reporter));
     }
     let epoch = match args.lease.epoch {
         Some(epoch) => epoch,
-        None => next_epoch(id, looked.highest)?,
+        None => moved::next_epoch(id, looked.highest)?,
     };
     // Who was asked about a key is not asked again.
     known_again(&mut config)?;
     flight::begin(&args.flight, from, destination, false, &mut config);
     let mut start = Start::new("cp", [source], destination);
-    start.set_pace(config.policy, &args.connect.pace);
+    start.set_pace(config.policy, args.connect.pace.limit.as_ref());
     let run = Run {
         config: &config,
         signals: &signals,
         reporter,
         pace: &args.connect.pace,
-        pace_of,
+        pace_of: moved::pace_of,
         trace: args.trace.as_deref(),
     };
     let (places, settings, cancel) = ((&*path, destination), &config, signals.cancel());
@@ -161,14 +138,6 @@ pub(super) fn lease(
         _ => error,
     });
     flight::end(&args.flight, &config, done, reporter)
-}
-
-pub(super) fn known_again(config: &mut CopyConfig) -> Result<(), Error> {
-    let path: &Path = config.known_hosts.path();
-    if !path.as_os_str().is_empty() {
-        config.known_hosts = howdah::KnownHosts::load(path)?;
-    }
-    Ok(())
 }
 
 fn no_lease() -> Error {
@@ -200,7 +169,7 @@ pub(super) fn finish(
     if args.check {
         let looked = far.look(&text, None)?;
         far.close();
-        return check(args, plan, &looked.records, looked.has_plan);
+        return ended::check(args, plan, &looked.records, looked.has_plan);
     }
     let blake3 = far.finish(&text)?;
     if !args.keep {
@@ -208,5 +177,5 @@ pub(super) fn finish(
         let _ = far.forget(&text);
     }
     far.close();
-    tell_of_end(args, plan, &blake3)
+    ended::tell(args, plan, &blake3)
 }

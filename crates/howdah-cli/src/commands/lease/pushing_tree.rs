@@ -3,10 +3,10 @@
 //! What the pulling planner does beside the destination is done there: directories and links are put as `howdah cp` puts them, then the places
 //! of large files are made and get their attributes in the same way. Leases of small files are put as a tree of their own.
 
-use super::pushing::{known_again, text_of, with_path};
 use super::run::{a_run, finish_summary, run_options, tell_of};
 use super::tree_finish::{self, Finished, Sums};
-use super::{path_of, planning, tree_options, version};
+use super::written::{known_again, text_of, with_path};
+use super::{path_of, tree_options, version, written};
 use crate::args::{FinishArgs, PlanArgs};
 use crate::exit::{self, Passed};
 use crate::ui::{self, Signals};
@@ -60,14 +60,14 @@ pub(super) fn plan(
     };
     let source = Location::File(path.clone());
     let order = TreeOrder {
-        id: planning::id(),
+        id: written::id(),
         source: text_of(&source)?,
         destination: text_of(&becomes)?,
         lease_bytes: args.lease,
         archive: args.archive,
         permissions: args.preserve,
     };
-    let cutter = Cutter::new(order).map_err(|e| planning::usage(&e))?;
+    let cutter = Cutter::new(order).map_err(|e| written::usage(&e))?;
     let mut cut = Cut::new(path, cancel)?;
     let tree = cut.all(cutter, &source, config)?;
     let planned = Planned::Tree(tree.clone());
@@ -94,7 +94,7 @@ pub(super) fn plan(
             })?;
         }
         open(&becomes)?.begin(&text)?;
-        planning::write(&planned, &args.out)
+        written::write(&planned, &args.out)
     };
     let sheets = cut.sheets.read()?;
     // What has the name already is left alone.
@@ -107,7 +107,7 @@ pub(super) fn plan(
             .and_then(|far| far.forget(&text));
         return Err(error.into());
     }
-    planning::tell(args, &planned, tree.bytes(), Some(tree.files()))?;
+    written::tell(args, &planned, tree.bytes(), Some(tree.files()))?;
     planned_with(report)
 }
 
@@ -220,7 +220,7 @@ impl<'a> Cut<'a> {
         source: &Location,
         config: &CopyConfig,
     ) -> Result<TreePlan, Error> {
-        let usage = |e| planning::usage(&e);
+        let usage = |e| written::usage(&e);
         let mut failure = None;
         let mut large = Vec::new();
         let cancel = self.cancel;
@@ -267,10 +267,10 @@ impl<'a> Cut<'a> {
         let size = listed.size;
         let member = Member { name, size, mtime };
         if cutter.is_small(size) {
-            let full = cutter.small(member).map_err(|e| planning::usage(&e))?;
+            let full = cutter.small(member).map_err(|e| written::usage(&e))?;
             return full.map_or(Ok(()), |sheet| self.sheets.put(&sheet));
         }
-        cutter.announce(size).map_err(|e| planning::usage(&e))?;
+        cutter.announce(size).map_err(|e| written::usage(&e))?;
         match version_of(&self.top.join(path_of(&member.name))) {
             Ok(found)
                 if found.identity.size == size && is_same_moment(found.identity.mtime, mtime) =>
@@ -324,7 +324,7 @@ impl Pusher<'_> {
             } => {
                 below(&top, name)?;
                 let part = self.plan.part(sheet.lease, *version, *first);
-                let (file, lease) = part.map_err(|e| planning::usage(&e))?;
+                let (file, lease) = part.map_err(|e| written::usage(&e))?;
                 let path = self.top.join(path_of(name));
                 let done = push_range(
                     (&path, self.destination),

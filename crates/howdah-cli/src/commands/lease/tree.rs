@@ -6,7 +6,7 @@
 use super::beneath::{self, Dir};
 use super::room::{self, Room};
 use super::shape::{self, Shapes};
-use super::{below, failed, path_of, planning, version};
+use super::{below, failed, path_of, version, written};
 use crate::args::PlanArgs;
 use crate::exit::{self, Passed};
 use crate::ui::{self, Signals};
@@ -39,9 +39,9 @@ pub(super) fn plan(
     }
     let (source, is_inside) = without_dot(source);
     let source = &source;
-    let destination = planning::destination(&args.destination, source, !is_inside)?;
+    let destination = written::destination(&args.destination, source, !is_inside)?;
     let order = TreeOrder {
-        id: planning::id(),
+        id: written::id(),
         source: source.to_string(),
         destination: destination.clone(),
         lease_bytes: args.lease,
@@ -49,7 +49,7 @@ pub(super) fn plan(
         permissions: args.preserve,
     };
     let id = order.id.clone();
-    let cutter = Cutter::new(order).map_err(|e| planning::usage(&e))?;
+    let cutter = Cutter::new(order).map_err(|e| written::usage(&e))?;
     let room = Room::create_for_tree(&destination, &id)?;
     let planner = Planner {
         args,
@@ -70,7 +70,7 @@ pub(super) fn plan(
     let Planned::Tree(tree) = &planned else {
         return Ok(false);
     };
-    planning::tell(args, &planned, tree.bytes(), Some(tree.files()))?;
+    written::tell(args, &planned, tree.bytes(), Some(tree.files()))?;
     for note in report.notes.iter().chain(&report.notices) {
         ui::say_marked("warning", note);
     }
@@ -149,7 +149,7 @@ impl Planner<'_> {
         let planned = Planned::Tree(cutter.end());
         room::sync_all(self.room.at())?;
         self.room.begin(&planned)?;
-        planning::write(&planned, &self.args.out)?;
+        written::write(&planned, &self.args.out)?;
         Ok(Some((planned, self.report)))
     }
 
@@ -196,7 +196,7 @@ impl Planner<'_> {
         if is_file == Some(true) {
             return Ok(None);
         }
-        if let Some(sheet) = cutter.close().map_err(|e| planning::usage(&e))? {
+        if let Some(sheet) = cutter.close().map_err(|e| written::usage(&e))? {
             self.put(&sheet)?;
         }
         Ok(Some(large))
@@ -219,12 +219,12 @@ impl Planner<'_> {
             (listed.modified.unwrap_or(0), listed.modified_ns),
         );
         if !cutter.is_small(size) {
-            cutter.announce(size).map_err(|e| planning::usage(&e))?;
+            cutter.announce(size).map_err(|e| written::usage(&e))?;
             large.push(Large { name, size, mtime });
             return Ok(());
         }
         let full = cutter.small(Member { name, size, mtime });
-        match full.map_err(|e| planning::usage(&e))? {
+        match full.map_err(|e| written::usage(&e))? {
             Some(sheet) => self.put(&sheet),
             None => Ok(()),
         }
@@ -320,7 +320,7 @@ impl Planner<'_> {
             }
             shapes.file(&top, &file.name)?;
             let sheets = cutter.large(&file.name, version(&found.identity), None);
-            for sheet in sheets.map_err(|e| planning::usage(&e))? {
+            for sheet in sheets.map_err(|e| written::usage(&e))? {
                 self.put(&sheet)?;
             }
         }

@@ -269,7 +269,7 @@ fn resolve(value: &mut Value) {
 
 /// The light colour of that name, as the style has it: `--name: light-dark(light, dark);`.
 fn light(name: &str) -> Option<&'static str> {
-    let (_, rest) = super::page::STYLE.split_once(&format!("{name}: light-dark("))?;
+    let (_, rest) = super::STYLE.split_once(&format!("{name}: light-dark("))?;
     rest.split(',').next()
 }
 

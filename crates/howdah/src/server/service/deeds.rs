@@ -1,6 +1,6 @@
 //! What clients ask for, and how it goes into the audit log.
 
-use super::service::Service;
+use super::Service;
 use crate::{Error, ErrorKind, PathBytes, TreeReport};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ const PATHS_SHOWN: usize = 8;
 
 /// What a client asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Deed {
+pub(in crate::server) struct Deed {
     verb: &'static str,
     paths: Vec<PathBytes>,
     /// Names besides those.
@@ -27,7 +27,7 @@ pub(super) struct Deed {
 }
 
 impl Deed {
-    pub(super) fn new(verb: &'static str, paths: &[PathBytes]) -> Self {
+    pub(in crate::server) fn new(verb: &'static str, paths: &[PathBytes]) -> Self {
         Self {
             verb,
             paths: paths.to_vec(),
@@ -37,7 +37,7 @@ impl Deed {
     }
 
     /// The same, about these names and so many more.
-    pub(super) fn about(self, (paths, left_out): (Vec<PathBytes>, usize)) -> Self {
+    pub(in crate::server) fn about(self, (paths, left_out): (Vec<PathBytes>, usize)) -> Self {
         Self {
             paths,
             left_out,
@@ -64,7 +64,7 @@ impl fmt::Display for Deed {
 
 /// Who somebody is.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Who {
+pub(in crate::server) struct Who {
     session: u64,
     address: String,
     over_tcp: bool,
@@ -73,7 +73,7 @@ pub(super) struct Who {
 }
 
 impl Who {
-    pub(super) fn new(
+    pub(in crate::server) fn new(
         session: u64,
         address: SocketAddr,
         over_tcp: bool,
@@ -90,7 +90,7 @@ impl Who {
     }
 
     /// Where he comes from.
-    pub(super) fn address(&self) -> &str {
+    pub(in crate::server) fn address(&self) -> &str {
         &self.address
     }
 }
@@ -118,25 +118,25 @@ impl Name {
 
 /// How something ended, as far as that can be said of it.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Outcome {
+pub(in crate::server) struct Outcome {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) bytes: Option<u64>,
+    pub(in crate::server) bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) files: Option<u64>,
+    pub(in crate::server) files: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) deleted: Option<u64>,
+    pub(in crate::server) deleted: Option<u64>,
     /// Names that could not be copied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) failed: Option<u64>,
+    pub(in crate::server) failed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) blake3: Option<String>,
+    pub(in crate::server) blake3: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<String>,
+    pub(in crate::server) error: Option<String>,
 }
 
 impl Outcome {
     /// Of a file of that size, if that is known, and content.
-    pub(super) fn file(told: Option<End>) -> Self {
+    pub(in crate::server) fn file(told: Option<End>) -> Self {
         Self {
             bytes: told.map(|end| end.size),
             blake3: told.and_then(|end| end.blake3).map(hex),
@@ -144,7 +144,7 @@ impl Outcome {
         }
     }
 
-    pub(super) fn tree(report: &TreeReport) -> Self {
+    pub(in crate::server) fn tree(report: &TreeReport) -> Self {
         Self {
             bytes: Some(report.bytes),
             files: Some(report.files),
@@ -155,7 +155,7 @@ impl Outcome {
         }
     }
 
-    pub(super) fn error(error: &Error) -> Self {
+    pub(in crate::server) fn error(error: &Error) -> Self {
         Self {
             error: Some(error.to_string()),
             ..Self::default()
@@ -170,7 +170,7 @@ fn hex(hash: [u8; 32]) -> String {
 /// What happened.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Happened {
+pub(in crate::server) enum Happened {
     /// Somebody with a listed key was not let in.
     Refused,
     Connected,
@@ -200,7 +200,7 @@ struct Line<'a> {
 
 impl Service {
     /// Writes down what became of what a session asked for, which is over.
-    pub(super) fn note_end(&mut self, event: Happened, key: ConnKey, outcome: Outcome) {
+    pub(in crate::server) fn note_end(&mut self, event: Happened, key: ConnKey, outcome: Outcome) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -209,7 +209,13 @@ impl Service {
     }
 
     /// Writes down what became of somebody, or of what he asked for.
-    pub(super) fn note(&self, event: Happened, who: &Who, deed: Option<&Deed>, outcome: Outcome) {
+    pub(in crate::server) fn note(
+        &self,
+        event: Happened,
+        who: &Who,
+        deed: Option<&Deed>,
+        outcome: Outcome,
+    ) {
         let Some(audit) = &self.audit else { return };
         let paths = deed.map_or(&[][..], |deed| &deed.paths);
         let left_out = paths.len().saturating_sub(PATHS_MAX) + deed.map_or(0, |d| d.left_out);
@@ -228,7 +234,7 @@ impl Service {
 }
 
 /// Whether something may be done for somebody.
-pub(super) fn may_act(audit: Option<&AuditLog>) -> Result<(), Error> {
+pub(in crate::server) fn may_act(audit: Option<&AuditLog>) -> Result<(), Error> {
     let checked = audit.map_or(Ok(()), AuditLog::check);
     checked.map_err(|error| Error::new(ErrorKind::Refused, error.to_string()))
 }

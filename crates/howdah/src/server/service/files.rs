@@ -1,9 +1,9 @@
 //! The server's part in a session that stays open for single files.
 
+use super::deeds::{Deed, Happened, Outcome, may_act};
 use super::{Service, wake};
 use crate::Error;
 use crate::server::ServerEvent;
-use crate::server::deeds::{Deed, Happened, Outcome, may_act};
 use crate::session::files::attest::Witness;
 use crate::session::files::serving::Serving;
 use howdah_net::ConnKey;

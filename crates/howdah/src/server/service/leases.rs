@@ -1,11 +1,11 @@
 //! Leases of plans that come.
 
+use super::deeds::{Happened, Outcome};
+use super::under_way::Landing;
 use super::{Service, wake};
 use crate::Error;
 use crate::server::ServerEvent;
-use crate::server::deeds::{Happened, Outcome};
 use crate::session::dialogue::side_report;
-use crate::session::errand::Errand;
 use crate::session::plans;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -13,15 +13,6 @@ use howdah_session::message::Message;
 use howdah_session::server::Does;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A lease that has come and goes to its place.
-#[derive(Debug)]
-pub(in crate::server) struct Landing {
-    /// As which it came.
-    object: u64,
-    bytes: u64,
-    errand: Errand<Result<(), Error>>,
-}
 
 impl Service {
     /// All of it has come: it goes to its place on a thread of its own.

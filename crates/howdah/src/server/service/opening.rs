@@ -1,12 +1,11 @@
 //! What a request is about is opened on a thread of its own: a disk that stands still must not hold up the clients of others.
 
-use super::tree::Prepared;
+use super::deeds::{Deed, may_act};
+use super::under_way::{Get, Opening};
 use super::{Service, wake};
 use crate::access::Rights;
-use crate::server::deeds::{Deed, may_act};
+use crate::error::from_store;
 use crate::server::session::Session;
-use crate::session::errand::Errand;
-use crate::session::from_store;
 use crate::session::kept::{Early, Kept};
 use crate::session::places::ONE;
 use crate::session::plans;
@@ -21,7 +20,6 @@ use howdah_session::Metadata;
 use howdah_session::message::Message;
 use howdah_session::plans::LeasePut;
 use howdah_session::server::{self, Does};
-use howdah_session::transfer;
 use howdah_store::{RoomWait, Source, SourceSpec, Wake};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,27 +31,6 @@ const MOMENT: Duration = Duration::from_millis(1);
 pub(in crate::server) const MOMENTS: u64 = 50;
 /// A place that was taken is looked at again after that time.
 const TAKEN_AGAIN: Span = Span::from_millis(20);
-
-/// What is being opened.
-pub(in crate::server) enum Opening {
-    Get(Errand<Result<(Source, bool), Error>>, Get),
-    Put(Errand<Result<Option<(Place, Message)>, Error>>),
-    Tree(Errand<Result<Prepared, Error>>),
-}
-
-impl std::fmt::Debug for Opening {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Opening")
-    }
-}
-
-/// What a client asked for with [`Message::Get`].
-#[derive(Clone, Debug)]
-pub(in crate::server) struct Get {
-    pub(super) path: PathBytes,
-    pub(super) hash: bool,
-    pub(super) wanted: transfer::Get,
-}
 
 fn open_source(
     rights: &Rights,

@@ -1,12 +1,13 @@
 //! The server's part in a copy of a tree.
 
-use super::{Opening, Request, Service, wake};
+use super::deeds::{Deed, Happened, Outcome, may_act};
+use super::under_way::{Opening, Prepared, Request};
+use super::{Service, wake};
 use crate::access::Rights;
+use crate::error::from_store;
 use crate::server::ServerEvent;
-use crate::server::deeds::{Deed, Happened, Outcome, may_act};
 use crate::server::session::Driven;
 use crate::session::dialogue::{self, side_report};
-use crate::session::from_store;
 use crate::session::places::Place;
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind, PathBytes};
@@ -19,27 +20,8 @@ use howdah_session::plans::PlanPlace;
 use howdah_session::server::Does;
 use howdah_store::{RoomWait, StoreError, Wake, threads};
 use howdah_tree::{
-    ReceiverEnds, SenderEnds, TreeDescriber, TreeReceiver, TreeSender, TreeSource, TreeSubject,
-    TreeTarget, is_directory,
+    TreeDescriber, TreeReceiver, TreeSender, TreeSource, TreeSubject, TreeTarget, is_directory,
 };
-
-/// What a copy of a tree is about, opened.
-pub(in crate::server) enum Prepared {
-    Put {
-        started: (TreeReceiver, ReceiverEnds),
-        options: TreeOptions,
-        contents: (u64, u64),
-    },
-    Get {
-        started: (TreeSender, SenderEnds),
-        options: TreeOptions,
-        answers: u64,
-    },
-    Verify {
-        started: (TreeDescriber, SenderEnds),
-        answers: u64,
-    },
-}
 
 /// Where a tree goes that a client puts to a path.
 fn target_of(

@@ -2,7 +2,7 @@
 //!
 //! The session stays, its client is told, and what it asked for is tried again by itself.
 
-use super::opening::Get;
+use super::under_way::Request;
 use super::{Service, wake};
 use crate::Error;
 use crate::server::{ServerEvent, ServerRefusal};
@@ -23,15 +23,6 @@ const AGAIN_S: u16 = 2;
 const PLACE_AGAIN: Span = Span::from_millis(50);
 /// Who finds no thread for so long while nobody else has anything under way will find none.
 const IN_VAIN: Span = Span::from_secs(6);
-
-/// What may have to wait. What is put waits in its session ([`Put`](crate::session::putting::Put)), since its bytes come at once.
-#[derive(Clone, Debug)]
-pub(in crate::server) enum Request {
-    /// With the names and rules that came before it.
-    Tree(Box<Message>),
-    Get(Get),
-    Ask(Question),
-}
 
 /// What lacked a thread when its client knew that it had begun goes on in another connection, for which a client of ours comes by itself.
 pub(super) fn close_if_busy(now: Time, connection: &mut Connection, error: &Error) {

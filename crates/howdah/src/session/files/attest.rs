@@ -2,7 +2,7 @@
 
 use super::protocol;
 use super::worker::{Shared, Trouble};
-use crate::receipt::{Entry, PartSum, Statement, root_of};
+use crate::statement::{Entry, PartSum, Statement, root_of};
 use crate::{Error, ErrorKind, Identity, PathBytes, PublicKey};
 use howdah_audit::now_utc;
 use howdah_session::files::{AttestedFile, Part};
@@ -155,8 +155,8 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::access::Rights;
-    use crate::receipt::{Direction, End};
     use crate::session::places::{Bounds, Places};
+    use crate::statement::{Direction, End};
     use howdah_tree::pipe;
     use std::fs;
     use std::path::Path;

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::session::places::Bounds;
     use crate::{ErrorKind, Identity};
-    use howdah_proto::codec::ConnectionId;
+    use howdah_proto::ConnectionId;
     use howdah_proto::{Config, Role, Security, TlsIdentity};
     use howdah_session::files::RANGES_MAX;
 

@@ -3,9 +3,10 @@
 use super::attest::{Attested, Witness};
 use super::{protocol, shown};
 use crate::access::{Place, Rights};
+use crate::error::from_store;
+use crate::session::dialogue;
 use crate::session::places::{NoPlace, ONE, ONE_BYTES, Place as Taken, Places};
 use crate::session::plans;
-use crate::session::{dialogue, from_store};
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_session::files::{DirEntry, FilesRequest, Header, Part, cost, deed, paths};
 use howdah_session::message::Message;

@@ -5,6 +5,7 @@
 
 use super::{RECORDS, no_lease, plan_text};
 use crate::access::Rights;
+use crate::error::from_store;
 use crate::lease::beneath::Dir;
 use crate::lease::room::{self, Room};
 use crate::lease::shape::{self, Shapes};
@@ -12,7 +13,6 @@ use crate::lease::{
     Hashes, Known, RunDir, TreeEnded, Witness, check_highest, failed, finish_tree, interrupted,
     lacking_of, land_run, path_of,
 };
-use crate::session::from_store;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_lease::{
     Member, Moved, Name, Plan, Planned, Share, TreePlan, TreeRecord, Version, is_same_moment,

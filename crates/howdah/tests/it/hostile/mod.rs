@@ -8,8 +8,8 @@ pub(crate) mod talkers;
 
 use howdah::Identity;
 use howdah_core::Span;
-use howdah_proto::codec::{ConnectionId, KnockKey};
 use howdah_proto::{Config, Security, TlsIdentity};
+use howdah_proto::{ConnectionId, KnockKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;

@@ -5,7 +5,7 @@ use howdah_core::Time;
 use howdah_net::{
     Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, bind,
 };
-use howdah_proto::codec::KnockKey;
+use howdah_proto::KnockKey;
 use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
