@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a second loop of a server brings: copies from memory to memory over loopback, to a server with one loop and with two, in turns.
+"""What further loops of a server bring: copies from memory to memory over loopback, to a server with one loop and with more, in turns.
 
-    HOWDAH=target/release/howdah benches/loops.py [--rounds N] [--clients N] [--seconds S] [--share PERCENT] [--whole]
+    HOWDAH=target/release/howdah benches/loops.py [--rounds N] [--clients N ...] [--loops N ...] [--share PERCENT] [--whole]
 
 Sender and receiver share the cores of this machine, so that a second loop has none for itself where there are two of them: each
 thread that moves the server's data gets a control group (cgroup v1, cpu) with so many per cent of a core, and the clients get the
-rest. `--whole` leaves the threads as they are, with one client: what a session takes longer, or more processor time, for the second
-loop. Needs root. Prints goodput of all clients together (and processor time of both sides per GB), and ratios of pairs in one round.
+rest. `--whole` leaves the threads as they are, with one client: what a session takes longer, or more processor time, for the further
+loops. Needs root. Prints goodput of all clients together (and processor time of both sides per GB), and ratios of pairs in one round.
 """
 
 import argparse
@@ -80,6 +80,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clients", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--loops", type=int, nargs="+", default=[2], help="beside a server with one")
     parser.add_argument("--size", type=int, default=500_000_000, help="bytes of each copy")
     parser.add_argument("--share", type=float, default=10, help="per cent of a core for each loop")
     parser.add_argument("--whole", action="store_true", help="one client, and loops that get what they get")
@@ -94,25 +95,28 @@ def main():
         authorized = place / "config" / "authorized_keys"
         authorized.touch(mode=0o600)
         authorized.write_text(key.stdout)
-        print("| clients | direction | 1 loop | 2 loops | ratio of goodput | ratio of processor time |")
-        print("| --- | --- | --- | --- | --- | --- |")
+        print("| clients | direction | loops | 1 loop | so many | ratio of goodput | ratio of processor time |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
         for clients in [1] if options.whole else options.clients:
             for gets in (False, True):
                 rounds = []
                 for number in range(options.rounds):
                     measured = {}
-                    for loops in (1, 2) if number % 2 else (2, 1):
+                    each = [1, *options.loops]
+                    # Nobody is always the first.
+                    for loops in each[number % len(each) :] + each[: number % len(each)]:
                         server = Server(howdah, env, place, loops, share)
                         try:
                             measured[loops] = copies(howdah, env, server, clients, options.size, gets)
                         finally:
                             server.end()
                     rounds.append(measured)
-                rate = {n: statistics.median(r[n][0] for r in rounds) / 1e9 for n in (1, 2)}
-                ratios = [sorted(r[2][at] / r[1][at] for r in rounds) for at in (0, 1)]
-                shown = [f"{statistics.median(some):.2f} ({some[0]:.2f} to {some[-1]:.2f})" for some in ratios]
-                which = "from the server" if gets else "to the server"
-                print(f"| {clients} | {which} | {rate[1]:.2f} Gbit/s | {rate[2]:.2f} Gbit/s | {shown[0]} | {shown[1]} |", flush=True)
+                for loops in options.loops:
+                    rate = {n: statistics.median(r[n][0] for r in rounds) / 1e9 for n in (1, loops)}
+                    ratios = [sorted(r[loops][at] / r[1][at] for r in rounds) for at in (0, 1)]
+                    shown = [f"{statistics.median(some):.2f} ({some[0]:.2f} to {some[-1]:.2f})" for some in ratios]
+                    which = "from the server" if gets else "to the server"
+                    print(f"| {clients} | {which} | {loops} | {rate[1]:.2f} Gbit/s | {rate[loops]:.2f} Gbit/s | {shown[0]} | {shown[1]} |", flush=True)
 
 
 if __name__ == "__main__":
