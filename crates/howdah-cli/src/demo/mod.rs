@@ -1,6 +1,5 @@
 //! The parts of `howdah demo`: what runs, and how it is shown.
 
-mod chart;
 mod children;
 mod file;
 mod page;

@@ -9,6 +9,7 @@
 //! | `figures` | chooses the plots, and says what is in them |
 //! | `chart` | makes Vega-Lite specifications of them |
 //! | `sections`, `page`, `page.html` | everything else, and the whole |
+//! | `single` | a page for one figure alone |
 //! | `papers` | the papers' figures, and what their texts state of them |
 //! | `rfc9743` | a protocol under the headings of RFC 9743 |
 //! | `fidelity` | simulation beside testbed |
@@ -33,6 +34,7 @@ mod page;
 mod papers;
 mod rfc9743;
 mod sections;
+mod single;
 mod statements;
 mod stats;
 #[cfg(test)]
@@ -41,6 +43,7 @@ mod tests;
 use crate::result::{Campaign, CellResult};
 pub(crate) use format::date;
 pub(crate) use names::{family, protocol_rank};
+pub use single::Single;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -13,7 +13,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Output, State, Value};
 use serde::Serialize;
 
-const SCRIPT: &str = include_str!("page.js");
+pub(super) const SCRIPT: &str = include_str!("page.js");
 const TEMPLATE: &str = include_str!("page.html");
 /// Vega, Vega-Lite and Vega-Embed; see `vega/README.md`.
 const VEGA: &[u8] = include_bytes!("../../vega/vega.js.gz");
@@ -114,7 +114,7 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
             .unwrap_or("Howdah laboratory report"),
         style: STYLE,
         script: SCRIPT,
-        vega: STANDARD.encode(VEGA),
+        vega: vega(),
         config: chart::config().to_string(),
         before: before(loaded, &experiments, options),
         families: families(loaded, &experiments, points),
@@ -131,10 +131,20 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
             },
         ],
     };
+    render("page.html", TEMPLATE, page)
+}
+
+/// What draws, gzipped and in base64, for the browser to inflate.
+pub(super) fn vega() -> String {
+    STANDARD.encode(VEGA)
+}
+
+/// A page of that template.
+pub(super) fn render(name: &str, template: &str, page: impl Serialize) -> String {
     let mut environment = Environment::new();
     environment.set_formatter(write);
     environment
-        .render_named_str("page.html", TEMPLATE, Serde(page))
+        .render_named_str(name, template, Serde(page))
         .unwrap_or_else(|error| format!("<pre>{}</pre>", escape(&format!("{error:#}"))))
 }
 
