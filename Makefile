@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions bench-loops bench-steps house
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions bench-loops bench-steps house lint-features lint-unused lint-msrv lint-api
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -396,7 +396,7 @@ hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of d
 	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
 	set -x; \
 	$(run_tests) $$rows $(also) strangers:: -- --locked -p howdah-net -p howdah --lib --test it; \
-	$(run_tests) $$rows $(also) crew:: journal:: codec:: manifest:: -- --locked -p howdah-session -p howdah-store -p howdah-tree --lib --test it; \
+	$(run_tests) $$rows $(also) workers:: journal:: codec:: manifest:: -- --locked -p howdah-session -p howdah-store -p howdah-tree --lib --test it; \
 	$(run_tests) $$rows -- --locked -p howdah-lease --lib; \
 	$(run_tests) $$rows -- --locked -p howdah-cli --features howdah-bpf/bpf --bins --test '*'; \
 	$(run_tests) hostile:: -- --locked -p howdah-daemon --test it
@@ -458,11 +458,36 @@ lint-api: ## What the library shows to others against crates/howdah/public-api.t
 		$(CARGO) semver-checks -p howdah --features tokio --baseline-rev "$(SEMVER_BASE)"; \
 	else echo "the library is not held against $(SEMVER_BASE): cargo-semver-checks is not installed"; fi
 
-lint-all: lint ## The same, with cargo-deny and cargo-public-api, which take some minutes to install
+# Every set of the features of each crate that has several, as far as they are independent.
+lint-features: ## The crates that have features, with every set of them
+	@check() { echo "== $$*"; $(CARGO) check --quiet --locked "$$@"; }; \
+	for crate in howdah-net howdah-session howdah-store; do check -p $$crate; check -p $$crate --features fuzzing; done; \
+	for set in "" tokio fuzzing tokio,fuzzing; do check -p howdah --features "$$set"; done; \
+	for sim in "" sim,; do for wire in "" wire, fuzzing,; do for tls in "" tls; do \
+		check -p howdah-proto --no-default-features --features "$$sim$$wire$$tls"; \
+	done; done; done; \
+	check -p howdah-bpf; check -p howdah-cli
+
+lint-unused: ## Dependencies that nothing uses, with cargo-machete, if it is there
+	@if $(CARGO) machete --version >/dev/null 2>&1; then $(CARGO) machete; \
+	else echo "unused dependencies are not looked for: cargo-machete is not installed (make lint-all installs it)"; fi
+
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+lint-msrv: ## The workspace with the oldest compiler that it promises to build with (rust-version), if that can be had
+	@rustup toolchain list 2>/dev/null | grep -q "^$(MSRV)" || rustup toolchain install "$(MSRV)" --profile minimal >/dev/null 2>&1 || \
+		{ echo "skipped: Rust $(MSRV) cannot be installed here"; exit 0; }; \
+	$(CARGO) +$(MSRV) check --workspace --locked --target-dir "$${CARGO_TARGET_DIR:-target}/msrv"
+
+lint-all: lint ## The same, with cargo-deny, cargo-public-api and cargo-machete, which take some minutes to install, every set of features, the oldest compiler, and macOS
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
 	@$(CARGO) public-api --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-public-api
+	@$(CARGO) machete --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-machete
 	$(MAKE) --no-print-directory lint-deny
 	$(MAKE) --no-print-directory lint-api
+	$(MAKE) --no-print-directory lint-unused
+	$(MAKE) --no-print-directory lint-features
+	$(MAKE) --no-print-directory lint-msrv
+	bash tools/check-macos.sh
 
 fmt: setup ## Format everything
 	$(CARGO) fmt --all
