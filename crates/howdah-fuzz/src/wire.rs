@@ -3,8 +3,8 @@
 use crate::structured;
 use arbitrary::Arbitrary;
 use howdah_proto::codec::{
-    COOKIE_LEN, DATA_HEADER_LEN, DoorPacket, Frame, FrameWriter, HANDSHAKE_HEADER_LEN, Header,
-    Reader, Report, Writer, expand_packet_number, frames as read_frames, limits,
+    COOKIE_LEN, DATA_HEADER_LEN, Frame, FrameWriter, HANDSHAKE_HEADER_LEN, Header, Reader, Report,
+    RetryPacket, Writer, expand_packet_number, frames as read_frames, limits,
 };
 
 /// A datagram's first bytes: they decode or they do not, and what decodes is written the same. The first eight bytes are
@@ -14,7 +14,7 @@ pub fn header(bytes: &[u8]) {
         return;
     };
     let expected = u64::from_be_bytes(*expected);
-    if let Ok(packet) = DoorPacket::decode(datagram) {
+    if let Ok(packet) = RetryPacket::decode(datagram) {
         let mut out = Vec::new();
         packet.encode(&mut out);
         assert_eq!(out, datagram);

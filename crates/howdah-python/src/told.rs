@@ -1,6 +1,6 @@
 //! Results as JSON, with the names that `--json` has (docs/json.md).
 
-use howdah::{Difference, Error, ErrorKind, OwnerSeen, Progress, Rate, Verification, What};
+use howdah::{Difference, Error, ErrorKind, OwnerSeen, Progress, Rate, Verification, DifferenceKind};
 use serde_json::{Value, json};
 
 /// The JSON of a result.
@@ -52,21 +52,21 @@ fn owner(owner: &OwnerSeen) -> Value {
 /// What differs, and how it is at A and at B.
 pub(crate) fn difference(found: &Difference) -> String {
     let (what, a, b) = match &found.what {
-        What::MissingInA { inside } => ("missing_in_a", Value::Null, json!(inside)),
-        What::MissingInB { inside } => ("missing_in_b", json!(inside), Value::Null),
-        What::Kind { a, b } => ("kind", json!(a), json!(b)),
-        What::Size { a, b } => ("size_bytes", json!(a), json!(b)),
-        What::Contents { start, end } => ("contents", json!(start), json!(end)),
-        What::Target { a, b } => ("target", json!(lossy(a)), json!(lossy(b))),
-        What::Mode { a, b } => ("mode", json!(a), json!(b)),
-        What::Time { a, b } => ("time_ns", time(*a), time(*b)),
-        What::Owner { a, b } => ("owner", owner(a), owner(b)),
-        What::Attributes(names) => {
+        DifferenceKind::MissingInA { inside } => ("missing_in_a", Value::Null, json!(inside)),
+        DifferenceKind::MissingInB { inside } => ("missing_in_b", json!(inside), Value::Null),
+        DifferenceKind::Kind { a, b } => ("kind", json!(a), json!(b)),
+        DifferenceKind::Size { a, b } => ("size_bytes", json!(a), json!(b)),
+        DifferenceKind::Contents { start, end } => ("contents", json!(start), json!(end)),
+        DifferenceKind::Target { a, b } => ("target", json!(lossy(a)), json!(lossy(b))),
+        DifferenceKind::Mode { a, b } => ("mode", json!(a), json!(b)),
+        DifferenceKind::Time { a, b } => ("time_ns", time(*a), time(*b)),
+        DifferenceKind::Owner { a, b } => ("owner", owner(a), owner(b)),
+        DifferenceKind::Attributes(names) => {
             let names: Vec<_> = names.iter().map(|name| lossy(name)).collect();
             ("attributes", json!(names), Value::Null)
         }
-        What::HardLinks => ("hard_links", Value::Null, Value::Null),
-        What::Unread { a, b } => ("unread", json!(a), json!(b)),
+        DifferenceKind::HardLinks => ("hard_links", Value::Null, Value::Null),
+        DifferenceKind::Unread { a, b } => ("unread", json!(a), json!(b)),
     };
     json!({
         "path_hex": hex(&found.path), "is_directory": found.is_dir, "what": what, "a": a, "b": b,

@@ -1,7 +1,7 @@
 //! The streams of a tree over pipes, between threads that wait for each other. What is in them is
 //! [`howdah_session`]'s.
 
-use super::pipe::{Spout, Tap};
+use super::pipe::{PipeReader, PipeWriter};
 use howdah_session::entry::Entry;
 pub(crate) use howdah_session::wire::put_varint;
 use howdah_session::wire::{VERSION, decode_varint, decode_version};
@@ -18,7 +18,7 @@ pub(crate) fn refused(what: impl Into<String>) -> StoreError {
 
 /// Gives `decode` what has come, and more as long as it needs more. The stream's end belongs to the connection, which says why.
 fn read<T>(
-    spout: &mut Spout,
+    spout: &mut PipeReader,
     mut decode: impl FnMut(&mut &[u8]) -> Result<Option<T>, SessionError>,
 ) -> Result<T, StoreError> {
     loop {
@@ -36,32 +36,32 @@ fn read<T>(
     }
 }
 
-pub(crate) fn get_varint(from: &mut Spout) -> Result<u64, StoreError> {
+pub(crate) fn get_varint(from: &mut PipeReader) -> Result<u64, StoreError> {
     read(from, decode_varint)
 }
 
-pub(crate) fn expect_version(spout: &mut Spout) -> Result<(), StoreError> {
+pub(crate) fn expect_version(spout: &mut PipeReader) -> Result<(), StoreError> {
     read(spout, |bytes| Ok(decode_version(bytes)?.then_some(())))
 }
 
-pub(crate) fn put_version(tap: &mut Tap) -> io::Result<()> {
+pub(crate) fn put_version(tap: &mut PipeWriter) -> io::Result<()> {
     tap.put(&[VERSION])
 }
 
-pub(crate) fn read_answer(spout: &mut Spout) -> Result<Answer, StoreError> {
+pub(crate) fn read_answer(spout: &mut PipeReader) -> Result<Answer, StoreError> {
     read(spout, decode_answer)
 }
 
 /// Writes a manifest.
 #[derive(Debug)]
 pub(crate) struct ManifestWriter {
-    tap: Tap,
+    tap: PipeWriter,
     out: Vec<u8>,
     encoder: ManifestEncoder,
 }
 
 impl ManifestWriter {
-    pub(crate) fn new(mut tap: Tap) -> io::Result<Self> {
+    pub(crate) fn new(mut tap: PipeWriter) -> io::Result<Self> {
         put_version(&mut tap)?;
         Ok(Self {
             tap,
@@ -84,12 +84,12 @@ impl ManifestWriter {
 /// Reads a manifest and refuses what must not be in one.
 #[derive(Debug)]
 pub(crate) struct ManifestReader {
-    spout: Spout,
+    spout: PipeReader,
     decoder: ManifestDecoder,
 }
 
 impl ManifestReader {
-    pub(crate) fn new(spout: Spout) -> Self {
+    pub(crate) fn new(spout: PipeReader) -> Self {
         Self {
             spout,
             decoder: ManifestDecoder::default(),
@@ -109,13 +109,13 @@ impl ManifestReader {
 /// Writes answers, equal ones together.
 #[derive(Debug)]
 pub(crate) struct AnswerWriter {
-    tap: Tap,
+    tap: PipeWriter,
     out: Vec<u8>,
     encoder: AnswerEncoder,
 }
 
 impl AnswerWriter {
-    pub(crate) fn new(mut tap: Tap) -> io::Result<Self> {
+    pub(crate) fn new(mut tap: PipeWriter) -> io::Result<Self> {
         put_version(&mut tap)?;
         Ok(Self {
             tap,

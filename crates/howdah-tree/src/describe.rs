@@ -14,9 +14,8 @@
 
 use super::bounds::WAITING_FILES;
 use super::codec::{ManifestWriter, expect_version, put_version, read_answer, refused};
-use super::crew::{self, Crew, FirstError};
 use super::names::kind;
-use super::pipe::{Spout, Tap, pipe};
+use super::pipe::{PipeReader, PipeWriter, pipe};
 use super::progress::TreeProgress;
 use super::queue::{Budget, Queue};
 use super::ranges;
@@ -25,6 +24,7 @@ use super::send::{PACK_END, PACK_MISSING, PACK_RANGE, SenderEnds};
 use super::sum::FilesSum;
 use super::tree_source::leads_nowhere;
 use super::walk::{Offered, Top, Walker};
+use super::workers::{self, FirstError, Workers};
 use howdah_session::Answer;
 use howdah_session::naming::plain;
 use howdah_session::{Filter, Metadata, TreeOptions, TreeReport};
@@ -252,7 +252,7 @@ impl TreeDescriber {
         work: impl FnOnce(&Shared) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
         // Nobody waits for it: it writes nothing.
-        crew::start(&self.shared, name, |shared| work(shared)).map(drop)
+        workers::start(&self.shared, name, |shared| work(shared)).map(drop)
     }
 
     /// Something that ends the comparison.
@@ -290,7 +290,7 @@ impl Drop for TreeDescriber {
     }
 }
 
-impl Crew for Shared {
+impl Workers for Shared {
     fn fail(&self, error: StoreError) {
         self.error.note(error);
         self.stop();
@@ -307,7 +307,7 @@ impl Shared {
         self.hashing.stop();
     }
 
-    fn take_answers(&self, mut spout: Spout) -> Result<(), StoreError> {
+    fn take_answers(&self, mut spout: PipeReader) -> Result<(), StoreError> {
         expect_version(&mut spout)?;
         loop {
             let (wanted, count) = match read_answer(&mut spout)? {
@@ -432,7 +432,7 @@ impl Shared {
         Ok(())
     }
 
-    fn pack(&self, mut tap: Tap) -> io::Result<()> {
+    fn pack(&self, mut tap: PipeWriter) -> io::Result<()> {
         put_version(&mut tap)?;
         tap.flush()?;
         loop {
@@ -461,7 +461,7 @@ impl Shared {
 
 /// The next hash of a file, or `None` at its end. What is there leaves before a wait: a large file takes
 /// minutes, and somebody waits for a sign of life.
-fn wait_for(found: &Receiver<Hashed>, tap: &mut Tap) -> io::Result<Option<Hashed>> {
+fn wait_for(found: &Receiver<Hashed>, tap: &mut PipeWriter) -> io::Result<Option<Hashed>> {
     match found.try_recv() {
         Ok(hash) => Ok(Some(hash)),
         Err(TryRecvError::Disconnected) => Ok(None),

@@ -20,7 +20,6 @@ mod clock;
 mod codec;
 mod commit;
 mod compare;
-mod crew;
 mod delete;
 mod describe;
 mod disks;
@@ -59,6 +58,7 @@ mod tree_source;
 mod turns;
 mod unfinished;
 mod walk;
+mod workers;
 mod write;
 
 /// What [`queue`] is made of: tests have others.
@@ -99,13 +99,13 @@ mod torn_tests;
 
 pub use bounds::{LARGE_OPEN, PACKED_MAX};
 pub use compare::{
-    ComparisonState, Difference, EntryKind, Listed, Listing, Next, OwnerSeen, Tally,
-    TreeComparison, TreeListing, What, comparison_ends,
+    ComparisonState, Difference, DifferenceKind, EntryKind, Listed, Listing, Next, OwnerSeen,
+    Tally, TreeComparison, TreeListing, comparison_ends,
 };
 pub use describe::{TreeDescriber, TreeSubject};
 pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
 pub use leftovers::{Fate, Leftover, Leftovers};
-pub use pipe::{Spout, Tap, pipe};
+pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use placed::PlacedFile;
 pub use progress::TreeProgress;
 pub use receive::{LargeOpening, LargeTarget, ReceiverEnds, TreeReceiver};

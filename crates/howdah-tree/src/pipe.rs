@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-/// Bytes that a [`Tap`] gathers before they leave by themselves.
+/// Bytes that a [`PipeWriter`] gathers before they leave by themselves.
 const CHUNK: usize = 64 << 10;
 /// Chunks between the two ends, none longer than `CHUNK`.
 const CHUNKS: usize = 16;
 
 /// A pipe of at most 32 chunks of 64 KiB.
-pub fn pipe() -> (Tap, Spout) {
+pub fn pipe() -> (PipeWriter, PipeReader) {
     let (sender, receiver) = sync_channel(CHUNKS);
-    let tap = Tap {
+    let tap = PipeWriter {
         sender,
         buffer: Vec::new(),
     };
-    let spout = Spout {
+    let spout = PipeReader {
         receiver,
         queued: VecDeque::new(),
         chunk: Vec::new(),
@@ -27,12 +27,12 @@ pub fn pipe() -> (Tap, Spout) {
 
 /// The writing end. Waits while the reader is behind. Dropping it is the end of the stream.
 #[derive(Debug)]
-pub struct Tap {
+pub struct PipeWriter {
     sender: SyncSender<Vec<u8>>,
     buffer: Vec<u8>,
 }
 
-impl Tap {
+impl PipeWriter {
     /// What [`give`](Self::give) takes at the most, in bytes.
     pub const CHUNK_BYTES: usize = CHUNK;
 
@@ -70,7 +70,7 @@ fn broken() -> io::Error {
 }
 
 /// For the engine: what is written leaves at once.
-impl Write for Tap {
+impl Write for PipeWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -99,7 +99,7 @@ impl Write for Tap {
     }
 }
 
-impl Drop for Tap {
+impl Drop for PipeWriter {
     fn drop(&mut self) {
         // Nobody who is gone needs the rest.
         let _ = self.flush();
@@ -108,14 +108,14 @@ impl Drop for Tap {
 
 /// The reading end.
 #[derive(Debug)]
-pub struct Spout {
+pub struct PipeReader {
     receiver: Receiver<Vec<u8>>,
     queued: VecDeque<Vec<u8>>,
     chunk: Vec<u8>,
     at: usize,
 }
 
-impl Spout {
+impl PipeReader {
     /// Whether there is something to read, or the end, without waiting.
     pub(crate) fn is_ready(&mut self) -> bool {
         if self.at < self.chunk.len() || !self.queued.is_empty() {
@@ -180,7 +180,7 @@ impl Spout {
     }
 }
 
-impl Read for Spout {
+impl Read for PipeReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if !self.refill() {
             return Ok(0);

@@ -12,10 +12,9 @@ use super::bounds::{CHANGES_WAITING, PACKED_MAX, UNSETTLED, WAITING_FILES, WAITI
 use super::buffers::Buffers;
 use super::codec::{AnswerWriter, ManifestReader, expect_version, get_varint, refused};
 use super::commit::Batch;
-use super::crew::{self, Crew, FirstError};
 use super::disks::Disks;
 use super::meta::Keeper;
-use super::pipe::{Spout, Tap, pipe};
+use super::pipe::{PipeReader, PipeWriter, pipe};
 use super::place::{Placer, check_past};
 use super::placed::{PlacedFile, PlacedFiles};
 use super::progress::TreeProgress;
@@ -25,6 +24,7 @@ use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
 use super::shared::{Busy, Shared, Unwritten};
 use super::target::{Finished, TreeTarget, Wanted};
 use super::turns::Turns;
+use super::workers::{self, FirstError, Workers};
 use super::write::{Writer, Written};
 use howdah_core::RangeSet;
 use howdah_session::entry::Stamp;
@@ -59,11 +59,11 @@ pub struct TreeReceiver {
 #[derive(Debug)]
 pub struct ReceiverEnds {
     /// What is at the sender.
-    pub manifest: Tap,
+    pub manifest: PipeWriter,
     /// Contents of small files.
-    pub packs: Tap,
+    pub packs: PipeWriter,
     /// What is wanted, for the sender.
-    pub answers: Spout,
+    pub answers: PipeReader,
 }
 
 /// A large file on its way in.
@@ -202,7 +202,7 @@ impl TreeReceiver {
         name: &str,
         work: impl FnOnce(&Arc<Shared>) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        self.threads.push(crew::start(&self.shared, name, work)?);
+        self.threads.push(workers::start(&self.shared, name, work)?);
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Drop for TreeReceiver {
 }
 
 impl Shared {
-    fn unpack(&self, mut spout: Spout) -> Result<(), StoreError> {
+    fn unpack(&self, mut spout: PipeReader) -> Result<(), StoreError> {
         expect_version(&mut spout)?;
         loop {
             let kind = spout.byte().map_err(|_| StoreError::Aborted)?;
@@ -394,7 +394,7 @@ impl Shared {
         Ok(next)
     }
 
-    fn unpack_file(&self, spout: &mut Spout, newer: bool) -> Result<(), StoreError> {
+    fn unpack_file(&self, spout: &mut PipeReader, newer: bool) -> Result<(), StoreError> {
         let mut mtime = None;
         if newer {
             let aborted = |_| StoreError::Aborted;

@@ -16,9 +16,8 @@
 use super::bounds::{CHANGES_WAITING, LARGE_OPEN, PACK_CHUNK, PACKED_MAX, WAITING_FILES};
 use super::buffers::Buffers;
 use super::codec::{ManifestWriter, expect_version, put_varint, put_version, read_answer, refused};
-use super::crew::{self, Crew, FirstError};
 use super::moved::{Leaving, MovedLinks};
-use super::pipe::{Spout, Tap, pipe};
+use super::pipe::{PipeReader, PipeWriter, pipe};
 use super::placed::PlacedFile;
 use super::progress::TreeProgress;
 use super::queue::{Budget, Queue, lock};
@@ -28,6 +27,7 @@ use super::small::{Content, read_small};
 use super::sum::FilesSum;
 use super::tree_source::TreeSource;
 use super::walk::{Offered, Walker};
+use super::workers::{self, FirstError, Workers};
 use howdah_session::Answer;
 use howdah_session::{Change, Filter, Memory, TreeOptions, TreeReport};
 use howdah_store::SourceSpec;
@@ -98,11 +98,11 @@ pub struct TreeSender {
 #[derive(Debug)]
 pub struct SenderEnds {
     /// What is there, for the receiver.
-    pub manifest: Spout,
+    pub manifest: PipeReader,
     /// Contents of small files, for the receiver.
-    pub packs: Spout,
+    pub packs: PipeReader,
     /// What the receiver wants.
-    pub answers: Tap,
+    pub answers: PipeWriter,
 }
 
 pub(super) struct Shared {
@@ -240,7 +240,7 @@ impl TreeSender {
         work: impl FnOnce(&Shared) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
         self.threads
-            .push(crew::start(&self.shared, name, |shared| work(shared))?);
+            .push(workers::start(&self.shared, name, |shared| work(shared))?);
         Ok(())
     }
 
@@ -347,7 +347,7 @@ impl Drop for TreeSender {
     }
 }
 
-impl Crew for Shared {
+impl Workers for Shared {
     fn fail(&self, error: StoreError) {
         self.error.note(error);
         self.stop();
@@ -407,7 +407,7 @@ impl Shared {
     /// Reads what the receiver wants, and has it read.
     fn take_answers(
         &self,
-        mut spout: Spout,
+        mut spout: PipeReader,
         large: &SyncSender<LargeFile>,
     ) -> Result<(), StoreError> {
         expect_version(&mut spout)?;
@@ -594,7 +594,7 @@ impl Shared {
         }
     }
 
-    fn pack(&self, mut tap: Tap) -> io::Result<()> {
+    fn pack(&self, mut tap: PipeWriter) -> io::Result<()> {
         put_version(&mut tap)?;
         tap.flush()?;
         let mut head = Vec::new();

@@ -2,7 +2,6 @@
 
 use super::buffers::Buffers;
 use super::commit::{Batch, Committer};
-use super::crew::{Crew, FirstError};
 use super::disks::{Disks, SyncWay};
 use super::meta::Keeper;
 use super::placed::PlacedFiles;
@@ -11,6 +10,7 @@ use super::report::{Book, get};
 use super::target::{Finished, TargetDir, Wanted};
 use super::turns::Turns;
 use super::unfinished;
+use super::workers::{FirstError, Workers};
 use howdah_session::{Change, TreeOptions};
 use howdah_store::{Limits, Quota, RoomWait, Root, StoreError, Wake, durable};
 use rustix::fd::OwnedFd;
@@ -89,7 +89,7 @@ pub(crate) struct Unwritten {
     pub(crate) charge: u64,
 }
 
-impl Crew for Shared {
+impl Workers for Shared {
     fn fail(&self, error: StoreError) {
         self.error.note(self.with_figures(error));
         self.stop();

@@ -27,7 +27,7 @@ pub(super) struct Moved {
     pub(super) receiver_changes: Vec<Change>,
 }
 
-fn carry(mut from: Spout, mut to: Tap) -> std::thread::JoinHandle<u64> {
+fn carry(mut from: PipeReader, mut to: PipeWriter) -> std::thread::JoinHandle<u64> {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 50_000];
         let mut bytes = 0;

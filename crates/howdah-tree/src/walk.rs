@@ -37,7 +37,7 @@ mod told;
 mod tops;
 
 pub(crate) use item::Offered;
-use item::{Class, Real, Told};
+use item::{Class, ManifestItem, Real};
 use subdirs::Subdirs;
 
 /// A manifest that grows slowly is sent on at the latest after this.
@@ -92,7 +92,7 @@ pub(crate) struct Walker<'a> {
     /// Once there is something to hash.
     hashers: Option<Hashers>,
     /// What is told when the hashes before it are there.
-    line: VecDeque<Told>,
+    line: VecDeque<ManifestItem>,
     /// Hears of further names, if somebody wants to hear of everything.
     sent: Option<&'a Mutex<SentFiles>>,
 }
@@ -238,7 +238,7 @@ impl<'a> Walker<'a> {
                     frames.push(frame);
                     subdirs::bound(&mut frames, |frame| &mut frame.subdirs);
                 }
-                Opened::Told => {}
+                Opened::ManifestItem => {}
                 Opened::Vanished => {
                     if let Some(frame) = frames.last_mut() {
                         frame.complete = false;
@@ -303,7 +303,7 @@ impl<'a> Walker<'a> {
                     }
                     // Nothing is deleted in it.
                     self.put(Entry::Up { complete: named })?;
-                    return Ok(Opened::Told);
+                    return Ok(Opened::ManifestItem);
                 }
                 Ok(Opened::Frame(self.list(&fd, dir, ignores)?))
             }
@@ -330,7 +330,7 @@ impl<'a> Walker<'a> {
                     self.put(Entry::Gap)?;
                 }
                 self.put(Entry::Up { complete: false })?;
-                Ok(Opened::Told)
+                Ok(Opened::ManifestItem)
             }
         }
     }
@@ -445,7 +445,7 @@ impl<'a> Walker<'a> {
                 let opened = path.clone();
                 let hash = hashers.hash(&path, move || root.open_plain(&opened));
                 let ahead = hashers.ahead();
-                self.line.push_back(Told::File {
+                self.line.push_back(ManifestItem::File {
                     entry,
                     offered,
                     hash,
@@ -599,7 +599,7 @@ impl<'a> Walker<'a> {
 enum Opened {
     Frame(Frame),
     /// It was told, but not what is in it.
-    Told,
+    ManifestItem,
     /// It was not told.
     Vanished,
 }

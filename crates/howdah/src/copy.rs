@@ -1,7 +1,7 @@
 //! One copy between two locations.
 
 use crate::connect::{Remote, run};
-use crate::reconnect::{What, lasting};
+use crate::reconnect::{CopyKind, lasting};
 use crate::ssh::{Order, copy_between};
 use crate::task::Task;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
@@ -24,7 +24,7 @@ pub fn copy(
     let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
         copy_once(source, destination, (config, cancel), on_progress)
     };
-    lasting(What::File, (config, cancel), on_progress, &mut attempt)
+    lasting(CopyKind::File, (config, cancel), on_progress, &mut attempt)
 }
 
 /// Whether a second connection could go on where the first one ended.

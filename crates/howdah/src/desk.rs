@@ -9,7 +9,7 @@ use howdah_session::files::{
 use howdah_session::message::Message;
 use howdah_session::plans::{PlanAnswer, PlanRecord};
 use howdah_store::{Wake, threads};
-use howdah_tree::Spout;
+use howdah_tree::PipeReader;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -231,7 +231,7 @@ impl Desk {
     }
 
     /// For the connection: the server answers into `spout`.
-    pub(crate) fn on_open(&self, spout: Spout) -> Result<(), Error> {
+    pub(crate) fn on_open(&self, spout: PipeReader) -> Result<(), Error> {
         let desk = self.clone();
         let reader = threads::start("howdah-answers", move || incoming::read(&desk, spout));
         let reader =

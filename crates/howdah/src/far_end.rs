@@ -1,6 +1,6 @@
 //! The far end itself: what `howdah internal far-end` does on the machine that ssh has reached.
 
-mod errand;
+mod sender;
 
 use crate::access::{Authority, Rights};
 use crate::keys::{self, PublicKey};
@@ -163,7 +163,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
                     let _ = crate::session::pace::keep(asked, &pace);
                 }
             });
-            let sender = errand::Sender {
+            let sender = sender::Sender {
                 identity,
                 home: &place.home,
                 throttle,
@@ -174,7 +174,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
                     hear.take().map_or(Ok(()), |hear| listen(cancel, hear))
                 },
             };
-            errand::run(*errand, sender, &errand::teller(io::stdout()));
+            sender::run(*errand, sender, &sender::teller(io::stdout()));
             Ok(())
         }
         Ask::Errand(_) | Ask::Pace(_) | Ask::Part(_) => {

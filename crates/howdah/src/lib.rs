@@ -125,7 +125,8 @@ pub use howdah_store::SourceIdentity;
 #[cfg(target_os = "linux")]
 pub use howdah_store::keep_out_of;
 pub use howdah_tree::{
-    Difference, EntryKind, Fate, Leftovers, Listed, Listing, OwnerSeen, PlacedFile, Tally, What,
+    Difference, DifferenceKind, EntryKind, Fate, Leftovers, Listed, Listing, OwnerSeen, PlacedFile,
+    Tally,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use list::list;

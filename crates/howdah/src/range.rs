@@ -4,7 +4,7 @@ use crate::connect::{Remote, run};
 use crate::desk::Desk;
 use crate::desk::FilesAnswer;
 use crate::error::from_store;
-use crate::reconnect::{What, lasting};
+use crate::reconnect::{CopyKind, lasting};
 use crate::remote::Files;
 use crate::task::{Seen, Task};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, SourceFile, Summary};
@@ -132,7 +132,7 @@ pub(crate) fn lasting_range(
         progress.total_bytes = Some(range_bytes);
         on_progress(&progress);
     };
-    let summary = lasting(What::File, (config, cancel), &mut tell, &mut attempt)?;
+    let summary = lasting(CopyKind::File, (config, cancel), &mut tell, &mut attempt)?;
     Ok(Summary {
         bytes: range_bytes,
         resumed_bytes: 0,

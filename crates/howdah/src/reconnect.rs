@@ -28,7 +28,7 @@ const BACK: &str = "connected again; the copy goes on";
 
 /// What is copied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum What {
+pub(crate) enum CopyKind {
     /// One file: each connection counts what is there of it.
     File,
     /// A tree: each connection counts only what it moves itself.
@@ -41,7 +41,7 @@ type Attempt<'a> = dyn FnMut(&CopyConfig, &mut dyn FnMut(&Progress)) -> Result<S
 /// Calls `attempt` until it succeeds, fails for another reason than a lost connection, or nothing has come for
 /// [`CopyConfig::reconnect`].
 pub(crate) fn lasting(
-    what: What,
+    what: CopyKind,
     (config, cancel): (&CopyConfig, &Cancel),
     on_progress: &mut dyn FnMut(&Progress),
     attempt: &mut Attempt<'_>,
@@ -110,7 +110,7 @@ const LAST_ATTEMPTS: Duration = Duration::from_secs(15);
 
 /// All connections of a copy together.
 struct Whole<'a> {
-    what: What,
+    what: CopyKind,
     config: &'a CopyConfig,
     cancel: &'a Cancel,
     on_progress: &'a mut dyn FnMut(&Progress),
@@ -149,7 +149,7 @@ struct Loss {
 
 impl<'a> Whole<'a> {
     fn new(
-        what: What,
+        what: CopyKind,
         (config, cancel): (&'a CopyConfig, &'a Cancel),
         on_progress: &'a mut dyn FnMut(&Progress),
     ) -> Self {
@@ -177,7 +177,7 @@ impl<'a> Whole<'a> {
 
     fn on_progress(&mut self, progress: &Progress) {
         let mut progress = progress.clone();
-        if self.what == What::File {
+        if self.what == CopyKind::File {
             let before = span(self.attempted - self.started);
             self.judged = self.judged.max(progress.judged);
             // That was within the first one.
@@ -209,7 +209,7 @@ impl<'a> Whole<'a> {
             self.config.note.line(BACK);
         }
         match self.what {
-            What::File => {
+            CopyKind::File => {
                 // What a connection begins anew is no progress.
                 self.moved |= progress.bytes > self.most_bytes;
                 if self.lost.is_none() || self.most_bytes == 0 {
@@ -217,7 +217,7 @@ impl<'a> Whole<'a> {
                 }
                 progress.resumed_bytes = self.resumed_bytes.min(progress.resumed_bytes);
             }
-            What::Tree => {
+            CopyKind::Tree => {
                 let new_bytes = progress.bytes.saturating_sub(progress.resumed_bytes);
                 let much = new_bytes > SURELY_KEPT_BYTES;
                 let kept = progress.resumed_bytes > self.resumed_before_bytes;
@@ -267,8 +267,8 @@ impl<'a> Whole<'a> {
             self.lost = Some(Loss {
                 until: now + patience,
                 pause: match self.what {
-                    What::File => PAUSE,
-                    What::Tree => PAUSE_OF_TREES,
+                    CopyKind::File => PAUSE,
+                    CopyKind::Tree => PAUSE_OF_TREES,
                 },
                 silent: true,
             });
@@ -325,7 +325,7 @@ impl<'a> Whole<'a> {
             self.config.note.line(BACK);
         }
         summary.reconnects = self.reconnects;
-        if summary.reconnects > 0 && self.what == What::File {
+        if summary.reconnects > 0 && self.what == CopyKind::File {
             summary.seconds = self.started.elapsed().as_secs_f64() - self.judged.as_secs_f64();
             summary.resumed_bytes = self.resumed_bytes.min(summary.resumed_bytes);
             let bytes = summary.bytes.saturating_sub(summary.resumed_bytes);
@@ -397,7 +397,7 @@ mod tests {
         for kind in [ErrorKind::Network, ErrorKind::Auth, ErrorKind::NoSpace] {
             let mut calls = 0;
             let result = lasting(
-                What::File,
+                CopyKind::File,
                 (&config, &Cancel::new()),
                 &mut |_| (),
                 &mut |_, show| {
@@ -421,7 +421,7 @@ mod tests {
         let mut shown = Vec::new();
         let mut on_progress = |p: &Progress| shown.push((p.bytes, p.resumed_bytes));
         let summary = lasting(
-            What::File,
+            CopyKind::File,
             (&config, &Cancel::new()),
             &mut on_progress,
             &mut |now, show| {
@@ -471,7 +471,7 @@ mod tests {
         config.reconnect = Span::from_millis(700);
         let mut calls = 0;
         let result = lasting(
-            What::Tree,
+            CopyKind::Tree,
             (&config, &Cancel::new()),
             &mut |_| (),
             &mut |_, show| {
@@ -507,7 +507,7 @@ mod tests {
         let config = config(&Arc::default());
         let (mut calls, mut tried) = (0, Vec::new());
         let result = lasting(
-            What::File,
+            CopyKind::File,
             (&config, &Cancel::new()),
             &mut |_| (),
             &mut |now, show| {
@@ -546,7 +546,7 @@ mod tests {
         let (mut calls, mut shown) = (0, Vec::new());
         let mut on_progress = |p: &Progress| shown.push(p.bytes);
         let result = lasting(
-            What::File,
+            CopyKind::File,
             (&config, &Cancel::new()),
             &mut on_progress,
             &mut |now, show| {
@@ -570,12 +570,17 @@ mod tests {
         config.reconnect = Span::from_millis(1_200);
         let run = |config: &CopyConfig, cancel: &Cancel| {
             let mut first = true;
-            let result = lasting(What::File, (config, cancel), &mut |_| (), &mut |_, show| {
-                if std::mem::take(&mut first) {
-                    show(&at(1, 0));
-                }
-                Err(lost())
-            });
+            let result = lasting(
+                CopyKind::File,
+                (config, cancel),
+                &mut |_| (),
+                &mut |_, show| {
+                    if std::mem::take(&mut first) {
+                        show(&at(1, 0));
+                    }
+                    Err(lost())
+                },
+            );
             result.expect_err("nobody comes")
         };
         let error = run(&config, &Cancel::new());

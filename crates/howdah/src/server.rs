@@ -8,7 +8,7 @@ use crate::session::places::Bounds;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Log};
 use howdah_audit::{AuditFile, AuditLog};
 use howdah_core::{Rate, Span};
-use howdah_net::{Clock, Endpoint, EndpointConfig, LOOPS_MAX, Lanes, TcpDoor, TurnCounts};
+use howdah_net::{Clock, Endpoint, EndpointConfig, LOOPS_MAX, Lanes, TunnelListener, TurnCounts};
 use howdah_proto::KnockKey;
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::{Root, threads};
@@ -120,7 +120,7 @@ pub struct Server {
     endpoint: Endpoint,
     /// The other loops of its port.
     others: Vec<Endpoint>,
-    door: Option<TcpDoor>,
+    door: Option<TunnelListener>,
     authority: Arc<dyn Authority>,
     strangers: Strangers,
     signing: Option<Signing>,
@@ -250,7 +250,7 @@ impl Server {
         };
         let endpoint = Endpoint::new(socket, config, Clock::new())
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot set up the socket: {e}")))?;
-        let door = listener.map(|listener| TcpDoor::open(listener, endpoint.lanes()));
+        let door = listener.map(|listener| TunnelListener::open(listener, endpoint.lanes()));
         let door = door
             .transpose()
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot listen on TCP: {e}")))?;

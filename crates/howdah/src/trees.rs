@@ -2,7 +2,7 @@
 
 use crate::connect::{Remote, run};
 use crate::error::from_store;
-use crate::reconnect::{What, lasting};
+use crate::reconnect::{CopyKind, lasting};
 use crate::ssh::{Order, copy_between};
 use crate::task::Task;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
@@ -131,7 +131,7 @@ fn lasting_tree(
     if options.dry_run || !config.resume {
         return attempt(&config.once(), on_progress);
     }
-    lasting(What::Tree, (config, cancel), on_progress, &mut attempt)
+    lasting(CopyKind::Tree, (config, cancel), on_progress, &mut attempt)
 }
 
 /// With one connection.

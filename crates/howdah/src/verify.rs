@@ -87,7 +87,7 @@ pub fn verify(
     });
     drop(comparison);
     let mut sides = run.sides;
-    let ends: Vec<Told> = sides.iter_mut().map(Side::end).collect();
+    let ends: Vec<SideResult> = sides.iter_mut().map(Side::end).collect();
     result?;
     if options.reread {
         let doubtful = ends.iter().zip([a, b]).find(|(told, _)| !told.reread);
@@ -109,7 +109,7 @@ pub fn verify(
         tally,
         ..Verification::default()
     };
-    for (Told { report, .. }, side) in ends.into_iter().zip(["A", "B"]) {
+    for (SideResult { report, .. }, side) in ends.into_iter().zip(["A", "B"]) {
         all.failed = all.failed.saturating_add(report.failed);
         all.changed = all.changed.saturating_add(report.changed);
         let notes = report.notes.iter().map(|note| format!("{side}: {note}"));
@@ -169,7 +169,7 @@ impl Plan {
 
 /// What a side says at its end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct SideResult {
     pub(crate) report: TreeReport,
     /// It read its files from the device.
     reread: bool,
@@ -183,9 +183,9 @@ pub(crate) enum Side {
 
 pub(crate) struct Session {
     thread: Option<JoinHandle<()>>,
-    outcome: Receiver<Result<Told, Error>>,
+    outcome: Receiver<Result<SideResult, Error>>,
     /// Once it has come.
-    result: Option<Result<Told, Error>>,
+    result: Option<Result<SideResult, Error>>,
     /// What was told last; nothing before the other machine was reached.
     progress: Arc<Mutex<Option<Progress>>>,
 }
@@ -212,9 +212,9 @@ impl Session {
 
 impl Side {
     /// Waits until it has ended; what it could not read.
-    pub(crate) fn end(&mut self) -> Told {
+    pub(crate) fn end(&mut self) -> SideResult {
         match self {
-            Self::Local(describer) => Told {
+            Self::Local(describer) => SideResult {
                 report: describer.report(),
                 reread: describer.is_reread(),
             },
@@ -225,7 +225,7 @@ impl Side {
                 session.poll(Duration::ZERO);
                 match session.result.take() {
                     Some(Ok(told)) => told,
-                    _ => Told::default(),
+                    _ => SideResult::default(),
                 }
             }
         }
@@ -434,7 +434,7 @@ pub(crate) fn begin(
         };
         let done = run(task, remote, &config, &stop, &mut tell);
         // Nobody is left to be told if the whole has ended.
-        let _ = out.send(done.map(|summary| Told {
+        let _ = out.send(done.map(|summary| SideResult {
             reread: summary.verified == "reread",
             report: summary.tree.unwrap_or_default(),
         }));

@@ -4,7 +4,7 @@ use super::key::public_line;
 use super::key_file;
 use crate::args::ServeArgs;
 use crate::become_user::NewUser;
-use crate::control::{self, Answer, Door, Request, ServerStatus, SessionLine};
+use crate::control::{self, Answer, ControlSocket, Request, ServerStatus, SessionLine};
 use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
 use howdah::sandbox::{self, Sandbox, names};
@@ -129,7 +129,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     let shown = root.clone();
     let listen = server.local_addr().to_string();
-    let door = Door::open(move |request| answer(&control, request, &shown, &listen));
+    let door = ControlSocket::open(move |request| answer(&control, request, &shown, &listen));
     if let Err(error) = &door {
         // The server is worth more than its remote control.
         ui::say(&format!("howdah ctl cannot reach this server: {error}"));

@@ -3,24 +3,24 @@
 //! One line of JSON comes in, one goes back. Who may open the directory may do with the user's processes whatever he
 //! likes anyhow, so there is no other check than that nobody else can.
 
-mod door;
 mod message;
+mod socket;
 
 pub(crate) use crate::own_dir::{Sockets, directory, prepare};
-pub(crate) use door::Door;
 pub(crate) use message::{Answer, Request, ServerStatus, SessionLine, Status, ask};
+pub(crate) use socket::ControlSocket;
 
 use crate::args::PaceArgs;
 use crate::ui::{Reporter, Signals, Start};
-use door::Controlled;
 use howdah::Throttle;
+use socket::Controlled;
 
 /// Everything that changes the pace of a running copy: the timetable, `howdah ctl`, signals.
 #[derive(Debug)]
 pub(crate) struct Control {
     controlled: Controlled,
     reporter: Reporter,
-    _door: Option<Door>,
+    _door: Option<ControlSocket>,
 }
 
 impl Control {
@@ -38,7 +38,7 @@ impl Control {
             start.clone(),
         );
         let answering = controlled.clone();
-        let door = Door::open(move |request| answering.answer(request));
+        let door = ControlSocket::open(move |request| answering.answer(request));
         if let Err(error) = &door {
             // The copy is worth more than its remote control.
             reporter.note(&format!("howdah ctl cannot reach this copy: {error}"));

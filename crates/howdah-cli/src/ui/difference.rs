@@ -1,7 +1,7 @@
 //! A difference as a line, and what came of a comparison in a sentence.
 
 use super::printable;
-use howdah::{Difference, EntryKind, OwnerSeen, Verification, What};
+use howdah::{Difference, DifferenceKind, EntryKind, OwnerSeen, Verification};
 use howdah_core::units;
 
 /// The line: what, two blanks, the path. No two blanks stand earlier.
@@ -17,22 +17,22 @@ pub(crate) fn shown_path(difference: &Difference) -> String {
     format!("{}{slash}", printable(path))
 }
 
-fn what(what: &What) -> String {
+fn what(what: &DifferenceKind) -> String {
     match what {
-        What::MissingInA { .. } => "missing in A".to_owned(),
-        What::MissingInB { .. } => "missing in B".to_owned(),
-        What::Kind { a, b } => format!("differs: kind ({}, {})", kind(*a), kind(*b)),
-        What::Size { a, b } => format!("differs: size ({a}, {b})"),
-        What::Contents { start, end } => {
+        DifferenceKind::MissingInA { .. } => "missing in A".to_owned(),
+        DifferenceKind::MissingInB { .. } => "missing in B".to_owned(),
+        DifferenceKind::Kind { a, b } => format!("differs: kind ({}, {})", kind(*a), kind(*b)),
+        DifferenceKind::Size { a, b } => format!("differs: size ({a}, {b})"),
+        DifferenceKind::Contents { start, end } => {
             format!("differs: contents (first difference within bytes {start}..{end})")
         }
-        What::Target { .. } => "differs: target".to_owned(),
-        What::Mode { a, b } => format!("differs: mode ({a:04o}, {b:04o})"),
-        What::Time { a, b } => format!("differs: time ({}, {})", time(*a), time(*b)),
-        What::Owner { a, b } => format!("differs: owner ({}, {})", owner(a), owner(b)),
-        What::Attributes(_) => "differs: attributes".to_owned(),
-        What::HardLinks => "differs: hard links".to_owned(),
-        What::Unread { a, b } => match (a, b) {
+        DifferenceKind::Target { .. } => "differs: target".to_owned(),
+        DifferenceKind::Mode { a, b } => format!("differs: mode ({a:04o}, {b:04o})"),
+        DifferenceKind::Time { a, b } => format!("differs: time ({}, {})", time(*a), time(*b)),
+        DifferenceKind::Owner { a, b } => format!("differs: owner ({}, {})", owner(a), owner(b)),
+        DifferenceKind::Attributes(_) => "differs: attributes".to_owned(),
+        DifferenceKind::HardLinks => "differs: hard links".to_owned(),
+        DifferenceKind::Unread { a, b } => match (a, b) {
             (true, false) => "unread in A".to_owned(),
             (false, true) => "unread in B".to_owned(),
             _ => "unread in A and B".to_owned(),
@@ -127,7 +127,7 @@ pub(crate) fn verification_line(found: &Verification) -> String {
 mod tests {
     use super::*;
 
-    fn line(path: &[u8], is_dir: bool, what: What) -> String {
+    fn line(path: &[u8], is_dir: bool, what: DifferenceKind) -> String {
         difference_line(&Difference {
             path: path.to_vec(),
             is_dir,
@@ -142,48 +142,63 @@ mod tests {
             group: (7, None),
         };
         for (what, expected) in [
-            (What::MissingInA { inside: 3 }, "missing in A  d/f"),
-            (What::MissingInB { inside: 0 }, "missing in B  d/f"),
             (
-                What::Kind {
+                DifferenceKind::MissingInA { inside: 3 },
+                "missing in A  d/f",
+            ),
+            (
+                DifferenceKind::MissingInB { inside: 0 },
+                "missing in B  d/f",
+            ),
+            (
+                DifferenceKind::Kind {
                     a: EntryKind::File,
                     b: EntryKind::CharacterDevice,
                 },
                 "differs: kind (file, character device)  d/f",
             ),
-            (What::Size { a: 1, b: 20 }, "differs: size (1, 20)  d/f"),
             (
-                What::Contents { start: 0, end: 9 },
+                DifferenceKind::Size { a: 1, b: 20 },
+                "differs: size (1, 20)  d/f",
+            ),
+            (
+                DifferenceKind::Contents { start: 0, end: 9 },
                 "differs: contents (first difference within bytes 0..9)  d/f",
             ),
             (
-                What::Mode {
+                DifferenceKind::Mode {
                     a: 0o644,
                     b: 0o4755,
                 },
                 "differs: mode (0644, 4755)  d/f",
             ),
             (
-                What::Time {
+                DifferenceKind::Time {
                     a: (0, 5),
                     b: (i64::MIN, 0),
                 },
                 "differs: time (1970-01-01T00:00:00.000000005Z, @-9223372036854775808)  d/f",
             ),
             (
-                What::Owner {
+                DifferenceKind::Owner {
                     a: owner(b"a  b\n"),
                     b: owner(b"c"),
                 },
                 r"differs: owner (a__b\n:7, c:7)  d/f",
             ),
-            (What::HardLinks, "differs: hard links  d/f"),
-            (What::Unread { a: false, b: true }, "unread in B  d/f"),
-            (What::Unread { a: true, b: true }, "unread in A and B  d/f"),
+            (DifferenceKind::HardLinks, "differs: hard links  d/f"),
+            (
+                DifferenceKind::Unread { a: false, b: true },
+                "unread in B  d/f",
+            ),
+            (
+                DifferenceKind::Unread { a: true, b: true },
+                "unread in A and B  d/f",
+            ),
         ] {
             assert_eq!(line(b"d/f", false, what), expected);
         }
-        let what = || What::MissingInA { inside: 0 };
+        let what = || DifferenceKind::MissingInA { inside: 0 };
         assert_eq!(line(b"", true, what()), "missing in A  ./");
         assert_eq!(line(b"a\n\x1b", true, what()), r"missing in A  a\n\u{1b}/");
     }

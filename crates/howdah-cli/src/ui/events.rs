@@ -9,8 +9,8 @@ use crate::ui::progress::{mean, remaining};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use howdah::{
-    Change, Difference, Location, PlacedFile, Progress, PublicKey, RatePolicy, Receipt, Summary,
-    Verification, What,
+    Change, Difference, DifferenceKind, Location, PlacedFile, Progress, PublicKey, RatePolicy,
+    Receipt, Summary, Verification,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -389,48 +389,48 @@ pub(crate) fn difference(difference: &Difference) -> serde_json::Result<String> 
     };
     let mut sides = |a, b| (body.a, body.b) = (Some(a), Some(b));
     body.what = match &difference.what {
-        What::MissingInA { inside } => {
+        DifferenceKind::MissingInA { inside } => {
             body.names_inside = Some(*inside);
             "missing_in_a"
         }
-        What::MissingInB { inside } => {
+        DifferenceKind::MissingInB { inside } => {
             body.names_inside = Some(*inside);
             "missing_in_b"
         }
-        What::Kind { a, b } => {
+        DifferenceKind::Kind { a, b } => {
             sides(json!(a), json!(b));
             "kind"
         }
-        What::Size { a, b } => {
+        DifferenceKind::Size { a, b } => {
             sides(json!(a), json!(b));
             "size"
         }
-        What::Contents { start, end } => {
+        DifferenceKind::Contents { start, end } => {
             (body.start_byte, body.end_byte) = (Some(*start), Some(*end));
             "contents"
         }
-        What::Target { a, b } => {
+        DifferenceKind::Target { a, b } => {
             sides(json!(name_of(a).0), json!(name_of(b).0));
             "target"
         }
-        What::Mode { a, b } => {
+        DifferenceKind::Mode { a, b } => {
             sides(json!(format!("{a:04o}")), json!(format!("{b:04o}")));
             "mode"
         }
-        What::Time { a, b } => {
+        DifferenceKind::Time { a, b } => {
             sides(json!(time(*a)), json!(time(*b)));
             "time"
         }
-        What::Owner { a, b } => {
+        DifferenceKind::Owner { a, b } => {
             sides(json!(owner(a)), json!(owner(b)));
             "owner"
         }
-        What::Attributes(names) => {
+        DifferenceKind::Attributes(names) => {
             body.attributes = Some(names.iter().map(|name| name_of(name).0).collect());
             "attributes"
         }
-        What::HardLinks => "hard_links",
-        What::Unread { a, b } => {
+        DifferenceKind::HardLinks => "hard_links",
+        DifferenceKind::Unread { a, b } => {
             sides(json!(a), json!(b));
             "unread"
         }

@@ -5,7 +5,7 @@ use super::course::Course;
 use super::environment;
 use super::plan::{self, Ends, Plan};
 use super::program::{
-    Errand, Figures, Launch, Launches, Ready, Recipe, Said, read_group, read_stream,
+    AdapterArgs, Figures, Launch, Launches, Ready, Recipe, Said, read_group, read_stream,
 };
 use super::tcp_counts::{TcpCounters, TcpCounts};
 use crate::scenario::Cell;
@@ -166,7 +166,7 @@ impl Actor {
 }
 
 /// A sender with its receiver.
-struct Cast {
+struct FlowProcesses {
     ends: Ends,
     start_s: f64,
     /// The measurement waits for it to end by itself.
@@ -183,9 +183,9 @@ struct Cast {
 /// Everything that is needed for a run.
 pub(super) struct Stage {
     network: Network,
-    flows: Vec<Cast>,
-    groups: Vec<Cast>,
-    streams: Vec<Cast>,
+    flows: Vec<FlowProcesses>,
+    groups: Vec<FlowProcesses>,
+    streams: Vec<FlowProcesses>,
     reads: Vec<super::program::Read>,
     /// How long a receiving end may take to be ready, and a sending end may go on after the end of the measurement:
     /// losses, far ends, slow exits.
@@ -242,13 +242,13 @@ impl Stage {
                 read,
                 keep: more,
             } = prepare(errand, &dir)?;
-            let Errand { flow, ends, .. } = errand;
+            let AdapterArgs { flow, ends, .. } = errand;
             keep.extend(more);
             reads.push(read);
-            flows.push(Cast {
+            flows.push(FlowProcesses {
                 start_s: flow.start_ns as f64 / 1e9,
                 is_sized: flow.size_bytes.is_some(),
-                ..Cast::new(*ends, [receiver, sender], &dir)
+                ..FlowProcesses::new(*ends, [receiver, sender], &dir)
             });
         }
         let mut groups = Vec::new();
@@ -257,14 +257,14 @@ impl Stage {
             let (recipes, more) = group.recipes(launches.kit, &dir)?;
             keep.extend(more);
             // Its flows know their own times.
-            groups.push(Cast::new(group.ends, recipes, &dir));
+            groups.push(FlowProcesses::new(group.ends, recipes, &dir));
         }
         let mut streams = Vec::new();
         for (index, stream) in launches.streams.iter().enumerate() {
             let dir = dir("stream", index)?;
-            streams.push(Cast {
+            streams.push(FlowProcesses {
                 start_s: stream.start_s(),
-                ..Cast::new(stream.ends(), stream.recipes(launches.kit), &dir)
+                ..FlowProcesses::new(stream.ends(), stream.recipes(launches.kit), &dir)
             });
         }
         Ok(Self {
@@ -278,7 +278,7 @@ impl Stage {
         })
     }
 
-    fn casts(&mut self) -> impl Iterator<Item = &mut Cast> {
+    fn casts(&mut self) -> impl Iterator<Item = &mut FlowProcesses> {
         self.flows
             .iter_mut()
             .chain(&mut self.groups)
@@ -298,7 +298,7 @@ impl Stage {
             .iter_mut()
             .chain(&mut self.groups)
             .chain(&mut self.streams);
-        let mut all: Vec<&mut Cast> = all.collect();
+        let mut all: Vec<&mut FlowProcesses> = all.collect();
         for cast in &mut all {
             cast.receiver.start(cast.ends.receiver_host(network))?;
         }
@@ -468,7 +468,7 @@ impl Stage {
     }
 }
 
-impl Cast {
+impl FlowProcesses {
     /// From the beginning, without a size.
     fn new(ends: Ends, [receiver, sender]: [Recipe; 2], dir: &Path) -> Self {
         Self {

@@ -4,14 +4,14 @@
 //! end two threads do the same. No network of this host is used for that, not even loopback. What is carried stays
 //! sealed; a tunnel knows nothing and can do no more than a router can.
 
-mod door;
 mod frames;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod lanes;
+mod listener;
 
-pub use door::TcpDoor;
 pub use lanes::Lanes;
+pub use listener::TunnelListener;
 
 use howdah_proto::MAX_DATAGRAM;
 use lanes::Lane;
@@ -52,7 +52,7 @@ struct Shared {
 }
 
 impl Tunnel {
-    /// Over a new TCP connection to a [`TcpDoor`], for the endpoint of `lanes`.
+    /// Over a new TCP connection to a [`TunnelListener`], for the endpoint of `lanes`.
     pub fn connect(to: SocketAddr, lanes: &Lanes) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&to, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;

@@ -61,10 +61,13 @@ fn echo() -> Lanes {
     lanes
 }
 
-fn door(lanes: &Lanes) -> (TcpDoor, SocketAddr) {
+fn door(lanes: &Lanes) -> (TunnelListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("it has one");
-    (TcpDoor::open(listener, lanes).expect("a door"), address)
+    (
+        TunnelListener::open(listener, lanes).expect("a door"),
+        address,
+    )
 }
 
 #[test]

@@ -5,13 +5,12 @@
 
 #[cfg(test)]
 mod bounds_tests;
-mod door;
 mod frame;
 mod header;
 mod primitives;
 mod report;
+mod retry;
 
-pub use door::{COOKIE_LEN, Cookie, DoorAnswer, DoorPacket, KnockKey};
 pub use frame::{Frame, FrameWriter, frames};
 pub(crate) use frame::{data_frame, leading_data};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
@@ -19,6 +18,7 @@ pub use header::{VERSION, expand_packet_number};
 pub(crate) use header::{data_header, read_data_header};
 pub use primitives::{CodecError, Reader, Writer};
 pub use report::{Coverage, EcnCounts, Report, Run, RxSample, SinkState, run_len};
+pub use retry::{COOKIE_LEN, Cookie, KnockKey, RetryAnswer, RetryPacket};
 
 /// Limits on everything that is read from the wire.
 pub mod limits {

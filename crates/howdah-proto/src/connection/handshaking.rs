@@ -1,7 +1,7 @@
 //! From the first packet to proven identities.
 
 use super::{Connection, Event, State};
-use crate::codec::{DoorAnswer, DoorPacket, Frame, Level, VERSION};
+use crate::codec::{Frame, Level, RetryAnswer, RetryPacket, VERSION};
 use crate::config::Parameters;
 use crate::error::{ConnectionError, PeerMisbehaved};
 use crate::handshake::{NewKeys, Side};
@@ -176,7 +176,7 @@ impl Connection {
 
     /// Somebody who keeps nothing of us answered our first packets. Until a packet of the server
     /// opens, this is all there is to go by; after that it says nothing any more.
-    pub(super) fn handle_door(&mut self, now: Time, from: SocketAddr, packet: &DoorPacket) {
+    pub(super) fn handle_door(&mut self, now: Time, from: SocketAddr, packet: &RetryPacket) {
         let expected = self.side == Side::Client
             && matches!(self.state, State::Handshaking)
             && !self.opening.peer_id_known
@@ -187,7 +187,7 @@ impl Connection {
             return;
         }
         match packet.answer {
-            DoorAnswer::Version { spoken, refused } => {
+            RetryAnswer::Version { spoken, refused } => {
                 if refused == VERSION && spoken != VERSION {
                     self.die(ConnectionError::VersionMismatch {
                         ours: VERSION,
@@ -195,7 +195,7 @@ impl Connection {
                     });
                 }
             }
-            DoorAnswer::Retry(cookie) => {
+            RetryAnswer::Retry(cookie) => {
                 // Each packet of a flight has its answer: one of them is enough.
                 let fresh = self.opening.busy_until.is_none()
                     && self.opening.flight_sent_at.is_some_and(|at| {
@@ -211,7 +211,7 @@ impl Connection {
                     self.opening.flight_retries = 0;
                 }
             }
-            DoorAnswer::Busy { cookie, seconds } => {
+            RetryAnswer::Busy { cookie, seconds } => {
                 let ours = self.opening.cookie == Some(cookie) && self.opening.busy_until.is_none();
                 let bearable = (1..=BUSY_MAX_S).contains(&seconds);
                 if ours && bearable && self.opening.busy_told < BUSY_ANSWERS_MAX {

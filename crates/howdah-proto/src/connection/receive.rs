@@ -2,8 +2,8 @@
 
 use super::{Connection, Event, PathChallenge, ReportWish, State};
 use crate::codec::{
-    ConnectionId, DATA_HEADER_LEN, DoorPacket, Frame, Header, Level, VERSION, expand_packet_number,
-    frames, leading_data, limits, read_data_header,
+    ConnectionId, DATA_HEADER_LEN, Frame, Header, Level, RetryPacket, VERSION,
+    expand_packet_number, frames, leading_data, limits, read_data_header,
 };
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::Side;
@@ -114,7 +114,7 @@ impl Connection {
         if let Some((phase, number_low)) = read_data_header(datagram) {
             return self.handle_data(now, arriving, datagram, phase, number_low);
         }
-        if let Ok(packet) = DoorPacket::decode(datagram) {
+        if let Ok(packet) = RetryPacket::decode(datagram) {
             self.handle_door(now, arriving.from, &packet);
             return Handled::Nothing;
         }

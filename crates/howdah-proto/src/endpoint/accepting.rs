@@ -5,7 +5,7 @@ use super::demux::Route;
 use super::half_open::Room;
 use super::{ConnKey, Endpoint, Full};
 use crate::Role;
-use crate::codec::{ConnectionId, DoorAnswer};
+use crate::codec::{ConnectionId, RetryAnswer};
 use crate::error::CloseCode;
 use howdah_core::{Span, Time};
 use rand::Rng;
@@ -150,7 +150,7 @@ impl Endpoint {
         let validated = match self.admission.judge(now, from, first, load) {
             Verdict::Admit { validated } => validated,
             Verdict::Answer(packet) => {
-                if matches!(packet.answer, DoorAnswer::Busy { .. }) {
+                if matches!(packet.answer, RetryAnswer::Busy { .. }) {
                     self.turned_away = full;
                 }
                 let mut answer = Vec::new();

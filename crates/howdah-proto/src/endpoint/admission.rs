@@ -4,7 +4,7 @@
 
 use super::allowance::Allowance;
 use super::newcomers::Newcomers;
-use crate::codec::{COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, KnockKey, VERSION};
+use crate::codec::{COOKIE_LEN, ConnectionId, Cookie, KnockKey, RetryAnswer, RetryPacket, VERSION};
 use howdah_core::{Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -50,7 +50,7 @@ pub(crate) enum Verdict {
         /// The client has shown that it receives at its address.
         validated: bool,
     },
-    Answer(DoorPacket),
+    Answer(RetryPacket),
     Ignore,
 }
 
@@ -136,7 +136,7 @@ impl Admission {
         load: Load,
     ) -> Verdict {
         let answer = |answer| {
-            Verdict::Answer(DoorPacket::to(
+            Verdict::Answer(RetryPacket::to(
                 knock.first_destination,
                 knock.client,
                 answer,
@@ -146,7 +146,7 @@ impl Admission {
             if !self.version_answers.take(now) {
                 return Verdict::Ignore;
             }
-            return answer(DoorAnswer::Version {
+            return answer(RetryAnswer::Version {
                 spoken: VERSION,
                 refused: knock.version,
             });
@@ -156,7 +156,7 @@ impl Admission {
             && self.is_good(now, from, knock, cookie)
         {
             return match load.full_for_s {
-                Some(seconds) => answer(DoorAnswer::Busy { cookie, seconds }),
+                Some(seconds) => answer(RetryAnswer::Busy { cookie, seconds }),
                 None => Verdict::Admit { validated: true },
             };
         }
@@ -184,7 +184,7 @@ impl Admission {
             return Verdict::Ignore;
         }
         self.newcomers.on_answer(now, from.ip());
-        answer(DoorAnswer::Retry(Self::bake(
+        answer(RetryAnswer::Retry(Self::bake(
             seconds(now),
             from,
             knock,
@@ -276,10 +276,10 @@ mod tests {
 
     fn cookie(verdict: Verdict) -> Cookie {
         match verdict {
-            Verdict::Answer(DoorPacket {
+            Verdict::Answer(RetryPacket {
                 destination: ConnectionId(8),
                 source: ConnectionId(7),
-                answer: DoorAnswer::Retry(cookie),
+                answer: RetryAnswer::Retry(cookie),
             }) => cookie,
             other => panic!("{other:?}"),
         }
@@ -429,10 +429,10 @@ mod tests {
         assert!((100..=200).contains(&answers), "{answers}");
         let retry = cookie(admission.judge(at(7), address(1, 1), &KNOCK, load(COOKIE_THRESHOLD)));
         let mut out = Vec::new();
-        DoorPacket::to(
+        RetryPacket::to(
             KNOCK.first_destination,
             KNOCK.client,
-            DoorAnswer::Retry(retry),
+            RetryAnswer::Retry(retry),
         )
         .encode(&mut out);
         assert!(out.len() <= ANSWER_MAX);
@@ -468,7 +468,7 @@ mod tests {
         let Verdict::Answer(packet) = admission.judge(at(9), address(1, 1), &stranger, busy) else {
             panic!("a second later");
         };
-        let DoorAnswer::Retry(cookie) = packet.answer else {
+        let RetryAnswer::Retry(cookie) = packet.answer else {
             panic!("{packet:?}");
         };
         let again = FirstPacket {
@@ -511,12 +511,12 @@ mod tests {
             panic!("no answer");
         };
         let seconds = 12;
-        assert_eq!(packet.answer, DoorAnswer::Busy { cookie, seconds });
+        assert_eq!(packet.answer, RetryAnswer::Busy { cookie, seconds });
         let mut out = Vec::new();
         packet.encode(&mut out);
         assert_eq!(out.len(), ANSWER_MAX);
         let verdict = admission.judge(at(2), address(2, 1), &again, full);
-        assert!(matches!(verdict, Verdict::Answer(p) if matches!(p.answer, DoorAnswer::Retry(_))));
+        assert!(matches!(verdict, Verdict::Answer(p) if matches!(p.answer, RetryAnswer::Retry(_))));
     }
 
     /// 100,000 a second of 200 networks, more than there is time for, and a client of another one each 10 ms.

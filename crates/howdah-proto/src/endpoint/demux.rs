@@ -2,7 +2,7 @@
 
 use super::ConnKey;
 use super::admission::FirstPacket;
-use crate::codec::{ConnectionId, DoorPacket, Header, Level, limits};
+use crate::codec::{ConnectionId, Header, Level, RetryPacket, limits};
 use std::collections::BTreeMap;
 
 /// Where a datagram goes.
@@ -38,7 +38,7 @@ impl Demux {
     }
 
     pub(crate) fn route(&self, datagram: &[u8]) -> Route {
-        if let Ok(packet) = DoorPacket::decode(datagram) {
+        if let Ok(packet) = RetryPacket::decode(datagram) {
             // Never answered, so two servers cannot keep each other busy.
             let known = self.ids.get(&packet.destination);
             return known.map_or(Route::Stranger, |&key| Route::Known(key));
@@ -72,7 +72,7 @@ impl Demux {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::{Cookie, DoorAnswer, VERSION};
+    use crate::codec::{Cookie, RetryAnswer, VERSION};
 
     fn initial(version: u32, len: usize) -> Vec<u8> {
         let mut out = Vec::new();
@@ -132,8 +132,8 @@ mod tests {
             Route::Known(ConnKey(3))
         );
         let mut answer = Vec::new();
-        let retry = DoorAnswer::Retry(Cookie([1; 20]));
-        DoorPacket::to(ConnectionId(9), ConnectionId(7), retry).encode(&mut answer);
+        let retry = RetryAnswer::Retry(Cookie([1; 20]));
+        RetryPacket::to(ConnectionId(9), ConnectionId(7), retry).encode(&mut answer);
         assert_eq!(demux.route(&answer), Route::Known(ConnKey(3)));
         demux.remove(ConnectionId(7), ConnKey(4));
         assert!(demux.contains(ConnectionId(7)), "it is another one's");

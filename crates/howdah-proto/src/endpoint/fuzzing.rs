@@ -2,7 +2,7 @@
 
 use super::admission::{Admission, FirstPacket, Load, Verdict};
 use crate::codec::limits::MIN_DATAGRAM;
-use crate::codec::{COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, VERSION};
+use crate::codec::{COOKIE_LEN, ConnectionId, Cookie, RetryAnswer, VERSION};
 use howdah_core::{Span, Time};
 use std::net::SocketAddr;
 
@@ -70,7 +70,7 @@ pub fn cookie(bytes: &[u8]) {
                 let mut out = Vec::new();
                 packet.encode(&mut out);
                 assert!(out.len() < MIN_DATAGRAM);
-                if let DoorAnswer::Retry(cookie) = packet.answer {
+                if let RetryAnswer::Retry(cookie) = packet.answer {
                     given.push((now, address, first, client, cookie));
                 }
             }

@@ -3,7 +3,7 @@
 use howdah_core::{Arrival, Datagram, Span, Time, Transport};
 use howdah_proto::Event;
 use howdah_proto::codec::{
-    ConnectionId, Cookie, DoorAnswer, DoorPacket, Header, Level, VERSION, limits,
+    ConnectionId, Cookie, Header, Level, RetryAnswer, RetryPacket, VERSION, limits,
 };
 use howdah_proto::error::ConnectionError;
 use howdah_proto::sim::{SimEndpoint, sim_config};
@@ -32,13 +32,13 @@ impl Pair {
         drain(&mut self.client, self.now)
     }
 
-    fn answer(&self, answer: DoorAnswer) -> DoorPacket {
+    fn answer(&self, answer: RetryAnswer) -> RetryPacket {
         let first = self.client.connection().first_destination();
-        DoorPacket::to(first, CLIENT, answer)
+        RetryPacket::to(first, CLIENT, answer)
     }
 
     /// Gives the client an answer.
-    fn hear(&mut self, packet: &DoorPacket) {
+    fn hear(&mut self, packet: &RetryPacket) {
         let mut bytes = Vec::new();
         packet.encode(&mut bytes);
         deliver(&mut self.client, self.now, &bytes, 0);
@@ -98,7 +98,7 @@ fn a_client_says_it_again_with_the_cookie_and_gets_in() {
     let mut pair = Pair::new();
     assert_eq!(initials(&pair.flight()), [(0, None), (1, None)]);
     pair.now += HALF_RTT * 2;
-    let retry = pair.answer(DoorAnswer::Retry(COOKIE));
+    let retry = pair.answer(RetryAnswer::Retry(COOKIE));
     pair.hear(&retry);
     // The second packet of the flight was answered as well.
     pair.hear(&retry);
@@ -112,11 +112,11 @@ fn a_client_says_it_again_with_the_cookie_and_gets_in() {
     let rtt = pair.client.connection().rtt();
     assert_eq!(rtt, HALF_RTT * 2, "the detour is no part of the round trip");
     // Afterwards nobody at the door has anything to say.
-    let version = DoorAnswer::Version {
+    let version = RetryAnswer::Version {
         spoken: VERSION + 1,
         refused: VERSION,
     };
-    for answer in [version, DoorAnswer::Retry(Cookie([4; 20]))] {
+    for answer in [version, RetryAnswer::Retry(Cookie([4; 20]))] {
         let packet = pair.answer(answer);
         pair.hear(&packet);
     }
@@ -130,7 +130,7 @@ fn a_client_takes_a_few_cookies_and_no_more() {
     let mut packets = 0;
     for n in 0..50 {
         pair.now += Span::from_millis(25);
-        let retry = pair.answer(DoorAnswer::Retry(Cookie([n; 20])));
+        let retry = pair.answer(RetryAnswer::Retry(Cookie([n; 20])));
         pair.hear(&retry);
         packets += pair.flight().len();
     }
@@ -142,7 +142,7 @@ fn another_version_ends_the_attempt_and_is_named() {
     let mut pair = Pair::new();
     pair.flight();
     let spoken = VERSION + 1;
-    let packet = pair.answer(DoorAnswer::Version {
+    let packet = pair.answer(RetryAnswer::Version {
         spoken,
         refused: VERSION,
     });
@@ -158,15 +158,19 @@ fn another_version_ends_the_attempt_and_is_named() {
 fn answers_that_do_not_fit_say_nothing() {
     let mut pair = Pair::new();
     let first = pair.client.connection().first_destination();
-    let version = |spoken, refused| DoorAnswer::Version { spoken, refused };
+    let version = |spoken, refused| RetryAnswer::Version { spoken, refused };
     let newer = version(VERSION + 1, VERSION);
     let packets = [
         pair.answer(version(VERSION + 1, VERSION - 1)),
         pair.answer(version(VERSION, VERSION)),
-        DoorPacket::to(ConnectionId(first.0 ^ 1), CLIENT, newer),
-        DoorPacket::to(first, ConnectionId(2), newer),
-        DoorPacket::to(CLIENT, first, newer),
-        DoorPacket::to(ConnectionId(first.0 ^ 1), CLIENT, DoorAnswer::Retry(COOKIE)),
+        RetryPacket::to(ConnectionId(first.0 ^ 1), CLIENT, newer),
+        RetryPacket::to(first, ConnectionId(2), newer),
+        RetryPacket::to(CLIENT, first, newer),
+        RetryPacket::to(
+            ConnectionId(first.0 ^ 1),
+            CLIENT,
+            RetryAnswer::Retry(COOKIE),
+        ),
     ];
     let flight = pair.flight();
     for packet in &packets {
@@ -187,10 +191,10 @@ fn answers_that_do_not_fit_say_nothing() {
 fn o1_a_client_comes_again_when_a_busy_server_said_and_gets_in() {
     let mut pair = Pair::new();
     pair.flight();
-    let retry = pair.answer(DoorAnswer::Retry(COOKIE));
+    let retry = pair.answer(RetryAnswer::Retry(COOKIE));
     pair.hear(&retry);
     pair.flight();
-    let busy = |cookie, seconds| DoorAnswer::Busy { cookie, seconds };
+    let busy = |cookie, seconds| RetryAnswer::Busy { cookie, seconds };
     // Another's cookie, no time, and an hour are no answers.
     for answer in [
         busy(Cookie([4; 20]), 5),
@@ -217,7 +221,7 @@ fn o1_a_client_comes_again_when_a_busy_server_said_and_gets_in() {
         let again = initials(&pair.flight());
         assert!(again.len() == 2 && again.iter().all(|(_, cookie)| cookie.is_none()));
         pair.now += HALF_RTT * 2;
-        let retry = pair.answer(DoorAnswer::Retry(COOKIE));
+        let retry = pair.answer(RetryAnswer::Retry(COOKIE));
         pair.hear(&retry);
         let again = pair.flight();
         assert_eq!(again.len(), 2);

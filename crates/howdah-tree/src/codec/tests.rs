@@ -44,7 +44,7 @@ fn written(entries: &[Entry]) -> Vec<u8> {
 fn records_come_in_chunks_of_any_size() {
     let entries = entries();
     let bytes = written(&entries);
-    for chunk in [3, 61, 1000, Tap::CHUNK_BYTES] {
+    for chunk in [3, 61, 1000, PipeWriter::CHUNK_BYTES] {
         let (mut tap, spout) = pipe();
         std::thread::scope(|scope| {
             let bytes = &bytes;

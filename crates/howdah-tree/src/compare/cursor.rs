@@ -4,7 +4,7 @@ use super::ComparisonState;
 use super::difference::OwnerSeen;
 use crate::codec::{AnswerWriter, ManifestReader, refused};
 use crate::meta;
-use crate::pipe::{Spout, Tap};
+use crate::pipe::{PipeReader, PipeWriter};
 use howdah_session::entry::{Entry, Meta, Xattrs, bounds};
 use howdah_store::StoreError;
 use howdah_store::rights::{self, AclEntry, Tag};
@@ -21,7 +21,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    pub(super) fn new((manifest, answers): (Spout, Tap)) -> Result<Self, StoreError> {
+    pub(super) fn new((manifest, answers): (PipeReader, PipeWriter)) -> Result<Self, StoreError> {
         Ok(Self {
             manifest: ManifestReader::new(manifest),
             answers: AnswerWriter::new(answers).map_err(|_| StoreError::Aborted)?,

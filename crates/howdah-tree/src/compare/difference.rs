@@ -12,12 +12,12 @@ pub struct Difference {
     /// It is a directory, where it is one.
     pub is_dir: bool,
     /// What it is.
-    pub what: What,
+    pub what: DifferenceKind,
 }
 
 /// A kind of difference.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum What {
+pub enum DifferenceKind {
     /// Only B has it, with so many names in it.
     MissingInA {
         /// Names in it, if it is a directory.
@@ -168,11 +168,11 @@ impl Tally {
         self.missing_in_a == 0 && self.missing_in_b == 0 && self.differing == 0 && self.unread == 0
     }
 
-    pub(super) fn add(&mut self, what: &What) {
+    pub(super) fn add(&mut self, what: &DifferenceKind) {
         match what {
-            What::MissingInA { inside } => self.missing_in_a += 1 + inside,
-            What::MissingInB { inside } => self.missing_in_b += 1 + inside,
-            What::Unread { .. } => self.unread += 1,
+            DifferenceKind::MissingInA { inside } => self.missing_in_a += 1 + inside,
+            DifferenceKind::MissingInB { inside } => self.missing_in_b += 1 + inside,
+            DifferenceKind::Unread { .. } => self.unread += 1,
             _ => self.differing += 1,
         }
     }

@@ -1,9 +1,9 @@
 //! Reads both sides' hashes and tells the differences in their order.
 
-use super::difference::{Difference, What};
+use super::difference::{Difference, DifferenceKind};
 use super::{Item, Shared};
 use crate::codec::{expect_version, get_varint, refused};
-use crate::pipe::Spout;
+use crate::pipe::PipeReader;
 use crate::queue::lock;
 use crate::ranges;
 use crate::send::{PACK_END, PACK_MISSING, PACK_RANGE};
@@ -14,7 +14,7 @@ use std::sync::mpsc::SyncSender;
 
 pub(super) fn run(
     shared: &Shared,
-    mut packs: [Spout; 2],
+    mut packs: [PipeReader; 2],
     out: &SyncSender<Difference>,
 ) -> Result<(), StoreError> {
     for spout in &mut packs {
@@ -54,7 +54,11 @@ pub(super) fn run(
 }
 
 /// A file of that size on both sides.
-fn compare(shared: &Shared, packs: &mut [Spout; 2], size: u64) -> Result<Option<What>, StoreError> {
+fn compare(
+    shared: &Shared,
+    packs: &mut [PipeReader; 2],
+    size: u64,
+) -> Result<Option<DifferenceKind>, StoreError> {
     let length = ranges::length(size);
     let mut readable = [true; 2];
     let mut different = None;
@@ -73,18 +77,18 @@ fn compare(shared: &Shared, packs: &mut [Spout; 2], size: u64) -> Result<Option<
         let [Some(a), Some(b)] = found else { continue };
         lock(&shared.tally).bytes += end - start;
         if a != b && different.is_none() {
-            different = Some(What::Contents { start, end });
+            different = Some(DifferenceKind::Contents { start, end });
         }
     }
     let [a, b] = readable.map(|readable| !readable);
     if a || b {
-        return Ok(Some(What::Unread { a, b }));
+        return Ok(Some(DifferenceKind::Unread { a, b }));
     }
     Ok(different)
 }
 
 /// The hash of the next range; `None`: this file cannot be read any further.
-fn next(spout: &mut Spout) -> Result<Option<[u8; 32]>, StoreError> {
+fn next(spout: &mut PipeReader) -> Result<Option<[u8; 32]>, StoreError> {
     match spout.byte().map_err(|_| StoreError::Aborted)? {
         PACK_RANGE => {
             let mut hash = [0; 32];

@@ -3,9 +3,9 @@
 use super::cursor::Cursor;
 use super::{ComparisonState, EntryKind, OwnerSeen};
 use crate::codec::{expect_version, refused};
-use crate::crew::{self, Crew, FirstError};
-use crate::pipe::{Spout, Tap};
+use crate::pipe::{PipeReader, PipeWriter};
 use crate::send::{PACK_END, SenderEnds};
+use crate::workers::{self, FirstError, Workers};
 use howdah_session::entry::{Entry, Meta};
 use howdah_store::StoreError;
 use std::ffi::OsStr;
@@ -67,7 +67,7 @@ struct Shared {
     error: FirstError,
 }
 
-impl Crew for Shared {
+impl Workers for Shared {
     fn fail(&self, error: StoreError) {
         self.error.note(error);
     }
@@ -78,7 +78,7 @@ impl TreeListing {
     pub fn start(ends: SenderEnds) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared::default());
         let (out, names) = sync_channel(NAMES);
-        crew::start(&shared, "howdah-list", move |shared| {
+        workers::start(&shared, "howdah-list", move |shared| {
             let SenderEnds {
                 manifest,
                 packs,
@@ -111,8 +111,8 @@ impl TreeListing {
 
 fn run(
     state: &ComparisonState,
-    talk: (Spout, Tap),
-    mut packs: Spout,
+    talk: (PipeReader, PipeWriter),
+    mut packs: PipeReader,
     out: &SyncSender<Listing>,
 ) -> Result<(), StoreError> {
     expect_version(&mut packs)?;

@@ -2,10 +2,10 @@
 //! sorted by name, then its directories with all that is in them, sorted again.
 
 use super::cursor::Cursor;
-use super::difference::{Difference, EntryKind, What};
+use super::difference::{Difference, DifferenceKind, EntryKind};
 use super::{Item, Shared};
 use crate::codec::refused;
-use crate::pipe::{Spout, Tap};
+use crate::pipe::{PipeReader, PipeWriter};
 use crate::queue::lock;
 use howdah_session::entry::{Entry, Meta, Stamp, Xattrs};
 use howdah_store::StoreError;
@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) fn run(shared: &Shared, talk: [(Spout, Tap); 2]) -> Result<(), StoreError> {
+pub(super) fn run(shared: &Shared, talk: [(PipeReader, PipeWriter); 2]) -> Result<(), StoreError> {
     let [a, b] = talk;
     let mut merge = Merge {
         shared,
@@ -87,7 +87,7 @@ impl Merge<'_> {
             // A place that was there when it was named, and could not be opened.
             (a, b) if [&a, &b].iter().any(|x| matches!(x, Entry::End { .. })) => {
                 let [a, b] = [a, b].map(|entry| matches!(entry, Entry::End { .. }));
-                self.tell(PathBuf::new(), true, What::Unread { a, b })
+                self.tell(PathBuf::new(), true, DifferenceKind::Unread { a, b })
             }
             (a @ Entry::Top { .. }, b) | (a, b @ Entry::Top { .. }) => {
                 self.kinds(PathBuf::new(), &a, &b)
@@ -186,7 +186,7 @@ impl Merge<'_> {
         level.gaps[0] |= a;
         level.gaps[1] |= b;
         let path = PathBuf::clone(&level.path);
-        self.tell(path, true, What::Unread { a, b })?;
+        self.tell(path, true, DifferenceKind::Unread { a, b })?;
         Ok(true)
     }
 
@@ -242,9 +242,9 @@ impl Merge<'_> {
             return Ok(());
         }
         let what = if side == 0 {
-            What::MissingInB { inside }
+            DifferenceKind::MissingInB { inside }
         } else {
-            What::MissingInA { inside }
+            DifferenceKind::MissingInA { inside }
         };
         self.tell(path, is_dir, what)
     }
@@ -300,7 +300,7 @@ impl Merge<'_> {
                 lock(&self.shared.tally).others += 1;
                 let path = dir.join(name);
                 if to_a != to_b {
-                    let what = What::Target { a: to_a, b: to_b };
+                    let what = DifferenceKind::Target { a: to_a, b: to_b };
                     self.tell(path.clone(), false, what)?;
                 }
                 self.attributes(&path, false, &a, &b)
@@ -327,10 +327,10 @@ impl Merge<'_> {
                 lock(&self.shared.tally).others += 1;
                 Ok(())
             }
-            (Some(a), Some(b)) => self.tell(path, is_dir, What::Kind { a, b }),
+            (Some(a), Some(b)) => self.tell(path, is_dir, DifferenceKind::Kind { a, b }),
             (a, b) => {
                 let (a, b) = (a.is_none(), b.is_none());
-                self.tell(path, is_dir, What::Unread { a, b })
+                self.tell(path, is_dir, DifferenceKind::Unread { a, b })
             }
         }
     }
@@ -367,7 +367,7 @@ impl Merge<'_> {
         }
         if size_a != size_b {
             let (a, b) = (size_a, size_b);
-            self.tell(path.clone(), false, What::Size { a, b })?;
+            self.tell(path.clone(), false, DifferenceKind::Size { a, b })?;
         }
         self.attributes(&path, false, a, b)?;
         if !options.checksum && !options.archive {
@@ -377,7 +377,7 @@ impl Merge<'_> {
         self.files += 1;
         let [side_a, side_b] = &mut self.sides;
         if side_a.twin(link_a, index) != side_b.twin(link_b, index) {
-            self.tell(path, false, What::HardLinks)?;
+            self.tell(path, false, DifferenceKind::HardLinks)?;
         }
         Ok(())
     }
@@ -399,7 +399,7 @@ impl Merge<'_> {
         let mut tell = |what| self.tell(path.to_path_buf(), is_dir, what);
         if a.mode & compared != b.mode & compared {
             let (a, b) = (a.mode, b.mode);
-            tell(What::Mode { a, b })?;
+            tell(DifferenceKind::Mode { a, b })?;
         }
         self.time(path, is_dir, a, b)?;
         let owners = (
@@ -409,7 +409,7 @@ impl Merge<'_> {
         if let (Some(a), Some(b)) = owners
             && !(is_same(&a.user, &b.user) && is_same(&a.group, &b.group))
         {
-            self.tell(path.to_path_buf(), is_dir, What::Owner { a, b })?;
+            self.tell(path.to_path_buf(), is_dir, DifferenceKind::Owner { a, b })?;
         }
         let (a, b) = (self.sides[0].attributes(a), self.sides[1].attributes(b));
         if shown && a != b {
@@ -420,7 +420,11 @@ impl Merge<'_> {
             let mut names = [differ(&a, &b), differ(&b, &a)].concat();
             names.sort();
             names.dedup();
-            self.tell(path.to_path_buf(), is_dir, What::Attributes(names))?;
+            self.tell(
+                path.to_path_buf(),
+                is_dir,
+                DifferenceKind::Attributes(names),
+            )?;
         }
         Ok(())
     }
@@ -431,10 +435,15 @@ impl Merge<'_> {
         }
         let pair = |stamp: Stamp| (stamp.secs, stamp.nanos);
         let (a, b) = (pair(a.mtime), pair(b.mtime));
-        self.tell(path.to_path_buf(), is_dir, What::Time { a, b })
+        self.tell(path.to_path_buf(), is_dir, DifferenceKind::Time { a, b })
     }
 
-    fn tell(&mut self, path: PathBuf, is_dir: bool, what: What) -> Result<(), StoreError> {
+    fn tell(
+        &mut self,
+        path: PathBuf,
+        is_dir: bool,
+        what: DifferenceKind,
+    ) -> Result<(), StoreError> {
         let path = path.into_os_string().into_vec();
         self.push(Item::Found(Difference { path, is_dir, what }))
     }

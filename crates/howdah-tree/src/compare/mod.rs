@@ -23,15 +23,15 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
-pub use difference::{Difference, EntryKind, OwnerSeen, Tally, What};
+pub use difference::{Difference, DifferenceKind, EntryKind, OwnerSeen, Tally};
 pub use listing::{Listed, Listing, TreeListing};
 
 use self::cursor::Cursor;
-use super::crew::{self, Crew, FirstError};
 use super::pipe::pipe;
 use super::queue::{Queue, lock};
 use super::receive::ReceiverEnds;
 use super::send::SenderEnds;
+use super::workers::{self, FirstError, Workers};
 use howdah_session::{Filter, TreeOptions};
 use howdah_store::{StoreError, Wake};
 use std::ffi::OsString;
@@ -197,7 +197,7 @@ impl TreeComparison {
         name: &str,
         work: impl FnOnce(&Shared) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let thread = crew::start(&self.shared, name, |shared| work(shared))?;
+        let thread = workers::start(&self.shared, name, |shared| work(shared))?;
         self.threads.push(thread);
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Drop for TreeComparison {
     }
 }
 
-impl Crew for Shared {
+impl Workers for Shared {
     fn fail(&self, error: StoreError) {
         self.error.note(error);
         self.items.stop();

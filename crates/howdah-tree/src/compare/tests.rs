@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::{ManifestWriter, put_version};
-use crate::pipe::{Spout, Tap};
+use crate::pipe::{PipeReader, PipeWriter};
 use crate::send::{PACK_END, PACK_MISSING, PACK_RANGE};
 use crate::{TreeDescriber, TreeSubject};
 use howdah_session::entry::{Entry, Meta, Other};
@@ -24,7 +24,7 @@ struct Found {
 }
 
 impl Found {
-    fn paths(&self) -> Vec<(String, &What)> {
+    fn paths(&self) -> Vec<(String, &DifferenceKind)> {
         let path = |d: &Difference| {
             let slash = if d.is_dir { "/" } else { "" };
             String::from_utf8_lossy(&d.path).into_owned() + slash
@@ -183,27 +183,30 @@ fn each_kind_of_difference_is_named_in_order() {
     let expected = [
         (
             "big",
-            What::Contents {
+            DifferenceKind::Contents {
                 start: 5 * mib,
                 end: 6 * mib,
             },
         ),
-        ("dir-file", What::Kind { a: dir, b: file }),
-        ("link-dir", What::Kind { a: link, b: dir }),
-        ("link-file", What::Kind { a: file, b: link }),
-        ("only-a", What::MissingInB { inside: 0 }),
-        ("only-b", What::MissingInA { inside: 0 }),
-        ("size", What::Size { a: 5, b: 3 }),
+        ("dir-file", DifferenceKind::Kind { a: dir, b: file }),
+        ("link-dir", DifferenceKind::Kind { a: link, b: dir }),
+        ("link-file", DifferenceKind::Kind { a: file, b: link }),
+        ("only-a", DifferenceKind::MissingInB { inside: 0 }),
+        ("only-b", DifferenceKind::MissingInA { inside: 0 }),
+        ("size", DifferenceKind::Size { a: 5, b: 3 }),
         (
             "target",
-            What::Target {
+            DifferenceKind::Target {
                 a: b"here".to_vec(),
                 b: b"there".to_vec(),
             },
         ),
-        ("deep/x/small", What::Contents { start: 0, end: 3 }),
-        ("tree-a/", What::MissingInB { inside: 3 }),
-        ("tree-b/", What::MissingInA { inside: 1 }),
+        (
+            "deep/x/small",
+            DifferenceKind::Contents { start: 0, end: 3 },
+        ),
+        ("tree-a/", DifferenceKind::MissingInB { inside: 3 }),
+        ("tree-b/", DifferenceKind::MissingInA { inside: 1 }),
     ];
     let expected = expected.map(|(path, what)| (path.to_owned(), what));
     let told: Vec<_> = found.paths();
@@ -269,16 +272,16 @@ fn attributes_are_compared_if_they_are_asked_for() {
         what
     };
     let time = |nanos| (1_000_000, nanos);
-    let mode = What::Mode { a: 0o640, b: 0o641 };
+    let mode = DifferenceKind::Mode { a: 0o640, b: 0o641 };
     assert_eq!(find("mode"), Some(&mode));
     let (a, b) = (time(5), time(6));
-    assert_eq!(find("time"), Some(&What::Time { a, b }));
+    assert_eq!(find("time"), Some(&DifferenceKind::Time { a, b }));
     let (a, b) = (time(5), time(7));
-    assert_eq!(find("d/"), Some(&What::Time { a, b }));
+    assert_eq!(find("d/"), Some(&DifferenceKind::Time { a, b }));
     // The further name is the one that comes later.
-    assert_eq!(find("twin"), Some(&What::HardLinks));
+    assert_eq!(find("twin"), Some(&DifferenceKind::HardLinks));
     if is_root {
-        let Some(What::Owner { a, b }) = find("owner") else {
+        let Some(DifferenceKind::Owner { a, b }) = find("owner") else {
             panic!("{told:?}");
         };
         let owner = fs::metadata(pair.at("a/owner")).unwrap();
@@ -286,7 +289,7 @@ fn attributes_are_compared_if_they_are_asked_for() {
         assert_eq!((b.user.0, b.group.0), (54_321, 54_322));
     }
     if has_xattrs {
-        let what = What::Attributes(vec![b"user.colour".to_vec()]);
+        let what = DifferenceKind::Attributes(vec![b"user.colour".to_vec()]);
         assert_eq!(find("xattr"), Some(&what));
     }
     let skipped = usize::from(!is_root) + usize::from(!has_xattrs);
@@ -311,8 +314,8 @@ fn quick_reads_no_file() {
     let found = pair.compare(&TreeOptions::default());
     let (a, b) = ((1_000_000, 1), (1_000_000, 2));
     let expected = [
-        ("size".to_owned(), &What::Size { a: 3, b: 4 }),
-        ("time".to_owned(), &What::Time { a, b }),
+        ("size".to_owned(), &DifferenceKind::Size { a: 3, b: 4 }),
+        ("time".to_owned(), &DifferenceKind::Time { a, b }),
     ];
     assert_eq!(found.paths(), expected);
     assert_eq!((found.tally.files, found.tally.bytes), (3, 0));
@@ -330,7 +333,7 @@ fn two_files_are_compared_whatever_they_are_called() {
     found.assert_equal();
     assert_eq!(found.tally.files, 1);
     let found = compare(&one, &pair.at("b/third"), &by_content());
-    let contents = What::Contents { start: 0, end: 3 };
+    let contents = DifferenceKind::Contents { start: 0, end: 3 };
     assert_eq!(found.paths(), [("one".to_owned(), &contents)]);
     // A link that is named stands for what it points to.
     symlink("other", pair.at("b/link")).unwrap();
@@ -341,10 +344,16 @@ fn two_files_are_compared_whatever_they_are_called() {
     }
     let found = compare(&one, &pair.at("b"), &by_content());
     let (a, b) = (EntryKind::File, EntryKind::Directory);
-    assert_eq!(found.paths(), [(String::new(), &What::Kind { a, b })]);
+    assert_eq!(
+        found.paths(),
+        [(String::new(), &DifferenceKind::Kind { a, b })]
+    );
     let found = compare(&pair.at("b"), &one, &by_content());
     let (a, b) = (b, a);
-    assert_eq!(found.paths(), [(String::new(), &What::Kind { a, b })]);
+    assert_eq!(
+        found.paths(),
+        [(String::new(), &DifferenceKind::Kind { a, b })]
+    );
     let missing = TreeSubject::local(&pair.at("c")).unwrap_err();
     assert!(matches!(missing, StoreError::NotFound { .. }), "{missing}");
 }
@@ -362,7 +371,10 @@ fn what_is_no_file_is_compared_by_kind() {
     pair.write("b/mixed", "x");
     let found = pair.compare(&by_content());
     let (a, b) = (EntryKind::Fifo, EntryKind::File);
-    assert_eq!(found.paths(), [("mixed".to_owned(), &What::Kind { a, b })]);
+    assert_eq!(
+        found.paths(),
+        [("mixed".to_owned(), &DifferenceKind::Kind { a, b })]
+    );
     assert_eq!(found.tally.others, 1);
 }
 
@@ -392,7 +404,7 @@ fn rules_lists_and_limits_hold_for_both_sides() {
         ..by_content()
     };
     // One of the two is large enough.
-    let size = What::Size { a: 1000, b: 10 };
+    let size = DifferenceKind::Size { a: 1000, b: 10 };
     let found = pair.compare(&options);
     assert_eq!(found.paths(), [("large".to_owned(), &size)]);
 
@@ -402,8 +414,14 @@ fn rules_lists_and_limits_hold_for_both_sides() {
     };
     let found = pair.compare(&options);
     let expected = [
-        ("small".to_owned(), &What::MissingInB { inside: 0 }),
-        ("d/listed".to_owned(), &What::MissingInA { inside: 0 }),
+        (
+            "small".to_owned(),
+            &DifferenceKind::MissingInB { inside: 0 },
+        ),
+        (
+            "d/listed".to_owned(),
+            &DifferenceKind::MissingInA { inside: 0 },
+        ),
     ];
     assert_eq!(found.paths(), expected);
     // A side that was not told the list names everything.
@@ -419,12 +437,12 @@ fn rules_lists_and_limits_hold_for_both_sides() {
 /// Plays a side that says what is written here.
 struct Played {
     manifest: ManifestWriter,
-    packs: Tap,
+    packs: PipeWriter,
 }
 
 /// What comes of two sides that say that.
 fn play(a: impl FnOnce(&mut Played), b: impl FnOnce(&mut Played)) -> Result<Found, StoreError> {
-    fn side(say: impl FnOnce(&mut Played)) -> (SenderEnds, Spout) {
+    fn side(say: impl FnOnce(&mut Played)) -> (SenderEnds, PipeReader) {
         let (engine, ends) = comparison_ends();
         let mut played = Played {
             manifest: ManifestWriter::new(engine.manifest).unwrap(),
@@ -518,14 +536,17 @@ fn what_a_side_cannot_read_is_never_missing_and_never_equal() {
     );
     let found = found.unwrap();
     let (in_a, in_b) = (
-        What::Unread { a: true, b: false },
-        What::Unread { a: false, b: true },
+        DifferenceKind::Unread { a: true, b: false },
+        DifferenceKind::Unread { a: false, b: true },
     );
     let expected = [
         ("a".to_owned(), &in_a),
         ("f".to_owned(), &in_b),
         ("d/".to_owned(), &in_b),
-        ("d/seen".to_owned(), &What::MissingInA { inside: 0 }),
+        (
+            "d/seen".to_owned(),
+            &DifferenceKind::MissingInA { inside: 0 },
+        ),
     ];
     assert_eq!(found.paths(), expected);
     assert!(!found.tally.is_equal());
@@ -699,11 +720,11 @@ proptest! {
         let found = pair.compare(&by_content());
         let told: Vec<_> = found.differences.iter().map(|difference| {
             let word = match difference.what {
-                What::MissingInA { .. } => "missing in a",
-                What::MissingInB { .. } => "missing in b",
-                What::Contents { .. } => "contents",
-                What::Size { .. } => "size",
-                What::Kind { .. } => "kind",
+                DifferenceKind::MissingInA { .. } => "missing in a",
+                DifferenceKind::MissingInB { .. } => "missing in b",
+                DifferenceKind::Contents { .. } => "contents",
+                DifferenceKind::Size { .. } => "size",
+                DifferenceKind::Kind { .. } => "kind",
                 _ => "else",
             };
             (difference.path.clone(), word)

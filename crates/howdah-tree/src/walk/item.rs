@@ -35,7 +35,7 @@ impl Offered {
     }
 }
 
-pub(super) enum Told {
+pub(super) enum ManifestItem {
     Entry(Entry),
     /// A file whose hash is missing in `entry`.
     File {

@@ -7,7 +7,7 @@ use super::super::names::kind;
 use super::super::queue::lock;
 use super::super::sent::SentFiles;
 use super::super::source_dir::SourceDir;
-use super::item::{Offered, Told};
+use super::item::{ManifestItem, Offered};
 use super::{Gone, PATIENCE, Walker};
 use howdah_session::entry::{Entry, Meta, bounds};
 use howdah_store::{StoreError, unwritable};
@@ -100,7 +100,7 @@ impl<'a> Walker<'a> {
         if self.line.is_empty() {
             return Ok(self.manifest.put(&entry)?);
         }
-        self.line.push_back(Told::Entry(entry));
+        self.line.push_back(ManifestItem::Entry(entry));
         let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
         self.tell(ahead)
     }
@@ -121,11 +121,11 @@ impl<'a> Walker<'a> {
     pub(super) fn tell(&mut self, waiting: usize) -> Result<(), Gone> {
         while let Some(next) = self.line.pop_front() {
             let (mut entry, offered, hash) = match next {
-                Told::Entry(entry) => {
+                ManifestItem::Entry(entry) => {
                     self.manifest.put(&entry)?;
                     continue;
                 }
-                Told::File {
+                ManifestItem::File {
                     entry,
                     offered,
                     hash,
@@ -143,7 +143,7 @@ impl<'a> Walker<'a> {
             } else if let Some(outcome) = hash.poll() {
                 outcome
             } else {
-                let told = Told::File {
+                let told = ManifestItem::File {
                     entry,
                     offered,
                     hash,

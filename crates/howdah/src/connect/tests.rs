@@ -184,7 +184,7 @@ fn a_flood_of_first_packets_does_not_keep_an_honest_client_out() {
 /// A server of a version to come, as far as it can be known today.
 #[test]
 fn a_server_of_another_version_is_named() {
-    use howdah_proto::codec::{DoorAnswer, DoorPacket, Header, VERSION};
+    use howdah_proto::codec::{Header, RetryAnswer, RetryPacket, VERSION};
     let dir = tempfile::tempdir().expect("a place");
     let config = config(dir.path());
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -203,12 +203,12 @@ fn a_server_of_another_version_is_named() {
             else {
                 panic!("{header:?}");
             };
-            let answer = DoorAnswer::Version {
+            let answer = RetryAnswer::Version {
                 spoken: VERSION + 1,
                 refused: version,
             };
             let mut out = Vec::new();
-            DoorPacket::to(destination, source, answer).encode(&mut out);
+            RetryPacket::to(destination, source, answer).encode(&mut out);
             socket.send_to(&out, from).expect("sent");
         });
         put(&[target], "newer", &config).expect_err("it speaks another version")
@@ -222,7 +222,7 @@ fn a_server_of_another_version_is_named() {
 /// The same the other way round: what a client of a version to come would hear from us.
 #[test]
 fn a_client_of_another_version_is_told_ours() {
-    use howdah_proto::codec::{ConnectionId, DoorAnswer, DoorPacket, Header, Level, VERSION};
+    use howdah_proto::codec::{ConnectionId, Header, Level, RetryAnswer, RetryPacket, VERSION};
     let dir = tempfile::tempdir().expect("a place");
     let server = server(dir.path(), &config(dir.path()));
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -250,10 +250,10 @@ fn a_client_of_another_version_is_told_ours() {
         running.join().expect("no panic").expect("a server");
         received.expect("an answer")
     });
-    let expected = DoorAnswer::Version {
+    let expected = RetryAnswer::Version {
         spoken: VERSION,
         refused: VERSION + 1,
     };
-    let packet = DoorPacket::decode(&answer).expect("a version packet");
-    assert_eq!(packet, DoorPacket::to(first_destination, client, expected));
+    let packet = RetryPacket::decode(&answer).expect("a version packet");
+    assert_eq!(packet, RetryPacket::to(first_destination, client, expected));
 }

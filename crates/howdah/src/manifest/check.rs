@@ -6,7 +6,7 @@ use super::line::{LINE_MAX, Line, read};
 use crate::{Cancel, Error, ErrorKind, Progress, Verification};
 use howdah_core::{Rate, Span};
 use howdah_store::{Root, StoreError, open_file};
-use howdah_tree::{Difference, EntryKind, NOTES, Tally, What};
+use howdah_tree::{Difference, DifferenceKind, EntryKind, NOTES, Tally};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, Read as _};
@@ -107,7 +107,7 @@ impl Sums {
 /// What was found of one file.
 enum Found {
     Equal,
-    Differs(What),
+    Differs(DifferenceKind),
     Unread(String),
 }
 
@@ -196,7 +196,7 @@ fn note(
             return;
         }
         Found::Differs(what) => {
-            if matches!(what, What::MissingInB { .. }) {
+            if matches!(what, DifferenceKind::MissingInB { .. }) {
                 tally.missing_in_b += 1;
             } else {
                 tally.files += 1;
@@ -210,7 +210,7 @@ fn note(
             if all.notes.len() < NOTES {
                 all.notes.push(why);
             }
-            What::Unread { a: false, b: true }
+            DifferenceKind::Unread { a: false, b: true }
         }
     };
     on_difference(&Difference {
@@ -222,7 +222,7 @@ fn note(
 
 fn look(line: &Line, opened: Result<File, StoreError>, cancel: &Cancel, done: &AtomicU64) -> Found {
     let other = |b| {
-        Found::Differs(What::Kind {
+        Found::Differs(DifferenceKind::Kind {
             a: EntryKind::File,
             b,
         })
@@ -230,11 +230,11 @@ fn look(line: &Line, opened: Result<File, StoreError>, cancel: &Cancel, done: &A
     let file = match opened {
         Ok(file) => file,
         Err(StoreError::NotFound { .. } | StoreError::Dangling { .. }) => {
-            return Found::Differs(What::MissingInB { inside: 0 });
+            return Found::Differs(DifferenceKind::MissingInB { inside: 0 });
         }
         // A part of its path is a file.
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotADirectory => {
-            return Found::Differs(What::MissingInB { inside: 0 });
+            return Found::Differs(DifferenceKind::MissingInB { inside: 0 });
         }
         Err(StoreError::NotAFile {
             what: "a directory",
@@ -249,7 +249,7 @@ fn look(line: &Line, opened: Result<File, StoreError>, cancel: &Cancel, done: &A
     let size = file.metadata().map_or(0, |found| found.len());
     match hash(file, &[line.kind], cancel, done) {
         Ok(found) if found.get(line.kind) == Some(line.hash) => Found::Equal,
-        Ok(_) => Found::Differs(What::Contents {
+        Ok(_) => Found::Differs(DifferenceKind::Contents {
             start: 0,
             end: size,
         }),

@@ -4,7 +4,7 @@ use crate::manifest::{Sums, check_manifest};
 use crate::statement::{Entry, Receipt, Statement};
 use crate::{Cancel, Error, ErrorKind, Progress, PublicKey, Verification};
 use howdah_store::is_reserved;
-use howdah_tree::{Difference, NOTES, What};
+use howdah_tree::{Difference, DifferenceKind, NOTES};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -151,7 +151,7 @@ impl Extra<'_, '_> {
                     && !is_reserved(&entry.file_name())
                 {
                     self.found.tally.missing_in_a += 1;
-                    self.tell(&path, What::MissingInA { inside: 0 });
+                    self.tell(&path, DifferenceKind::MissingInA { inside: 0 });
                 }
             }
             dirs.extend(below.into_iter().rev());
@@ -166,10 +166,10 @@ impl Extra<'_, '_> {
             let note = format!("{:?} cannot be read: {error}", at.display().to_string());
             self.found.notes.push(note);
         }
-        self.tell(at, What::Unread { a: false, b: true });
+        self.tell(at, DifferenceKind::Unread { a: false, b: true });
     }
 
-    fn tell(&mut self, path: &Path, what: What) {
+    fn tell(&mut self, path: &Path, what: DifferenceKind) {
         (self.on_difference)(&Difference {
             path: path.as_os_str().as_bytes().to_vec(),
             is_dir: false,

@@ -8,7 +8,7 @@ use super::service::{MOMENTS, Service, Stay};
 use super::strangers::Crowd;
 use super::{Log, Server, expiry};
 use crate::sandbox;
-use crate::session::errand::Errands;
+use crate::session::blocking::BlockingJobs;
 use crate::session::places::Places;
 use crate::{Cancel, Error, ErrorKind};
 use howdah_core::{NoWaiting, Time};
@@ -120,7 +120,7 @@ impl Server {
         let endpoints = std::iter::once(&self.endpoint).chain(&self.others);
         self.control.begin(endpoints.map(Endpoint::waker).collect());
         let door = self.door.map(Arc::new);
-        let (places, errands) = (Places::new(self.bounds), Errands::default());
+        let (places, errands) = (Places::new(self.bounds), BlockingJobs::default());
         let service = |index: usize, endpoint: &Endpoint| Service {
             authority: Arc::clone(&self.authority),
             door: door.clone(),

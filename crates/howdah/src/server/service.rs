@@ -8,8 +8,8 @@ use super::{
 };
 use crate::access::{Authority, not_good_from};
 use crate::error::from_store;
+use crate::session::blocking::BlockingJobs;
 use crate::session::dialogue::{self, side_report};
-use crate::session::errand::Errands;
 use crate::session::from_connection;
 use crate::session::kept::KEPT_MAX;
 use crate::session::places::Places;
@@ -17,7 +17,9 @@ use crate::session::putting::Put;
 use crate::{Cancel, Error, ErrorKind};
 use howdah_audit::{AuditLog, Level};
 use howdah_core::{Rate, Span, Time};
-use howdah_net::{Allowance, Application, Attended, ConnKey, Full, Placement, TcpDoor, Waker};
+use howdah_net::{
+    Allowance, Application, Attended, ConnKey, Full, Placement, TunnelListener, Waker,
+};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_session::Wait;
@@ -54,7 +56,7 @@ use waiting::close_if_busy;
 pub(super) struct Service {
     pub(super) authority: Arc<dyn Authority>,
     /// Where tunnels come in.
-    pub(super) door: Option<Arc<TcpDoor>>,
+    pub(super) door: Option<Arc<TunnelListener>>,
     /// Which of the server's loops this is. The first one has the door, the lists and the last word.
     pub(super) index: usize,
     pub(super) company: Company,
@@ -67,7 +69,7 @@ pub(super) struct Service {
     /// How often the loop waits a moment for what is opened, so that most requests lose no round.
     pub(super) moments: Allowance,
     /// What waits for disks.
-    pub(super) errands: Errands,
+    pub(super) errands: BlockingJobs,
     /// What may be under way.
     pub(super) places: Places,
     pub(super) sessions: BTreeMap<ConnKey, Session>,

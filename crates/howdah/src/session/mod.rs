@@ -1,9 +1,9 @@
 //! What client and server say to each other above the protocol (the messages are those of `howdah-session`), and the two halves of a transfer.
 
 pub(crate) mod at_cap;
+pub(crate) mod blocking;
 pub(crate) mod chore;
 pub(crate) mod dialogue;
-pub(crate) mod errand;
 pub(crate) mod files;
 pub(crate) mod kept;
 mod large;

@@ -7,7 +7,7 @@ use crate::error::from_store;
 use howdah_proto::Connection;
 use howdah_session::Memory;
 use howdah_store::{Limits, Sink, SinkSpec, Source, SourceSpec, Wake};
-use howdah_tree::{LargeFile, LargeTarget, Spout, Tap};
+use howdah_tree::{LargeFile, LargeTarget, PipeReader, PipeWriter};
 
 /// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
 const TALK_WINDOW: u64 = 8 << 20;
@@ -65,7 +65,7 @@ fn answers_limits() -> Limits {
 pub(super) fn send_stream(
     connection: &mut Connection,
     object: u64,
-    spout: Spout,
+    spout: PipeReader,
     limits: &Limits,
     wake: &Wake,
 ) -> Result<Out, Error> {
@@ -83,7 +83,7 @@ pub(super) fn send_stream(
 pub(super) fn receive_stream(
     connection: &mut Connection,
     object: u64,
-    tap: Tap,
+    tap: PipeWriter,
     limits: &Limits,
     wake: &Wake,
 ) -> Result<In, Error> {
@@ -102,7 +102,7 @@ pub(super) fn receive_stream(
 pub(super) fn send_answers(
     connection: &mut Connection,
     object: u64,
-    spout: Spout,
+    spout: PipeReader,
     wake: &Wake,
 ) -> Result<Sending, Error> {
     Ok(send_stream(connection, object, spout, &answers_limits(), wake)?.sending)
@@ -112,7 +112,7 @@ pub(super) fn send_answers(
 pub(crate) fn receive_answers(
     connection: &mut Connection,
     object: u64,
-    tap: Tap,
+    tap: PipeWriter,
     wake: &Wake,
 ) -> Result<Receiving, Error> {
     let mut receiving = receive_stream(connection, object, tap, &answers_limits(), wake)?.receiving;

@@ -17,7 +17,7 @@ use howdah_session::transfer::End;
 use howdah_session::{Memory, TreeOptions, TreeReport};
 use howdah_store::{SourceIdentity, StoreError, Wake};
 use howdah_tree::{
-    ComparisonState, PlacedFile, ReceiverEnds, SenderEnds, Tap, TreeDescriber, TreeReceiver,
+    ComparisonState, PipeWriter, PlacedFile, ReceiverEnds, SenderEnds, TreeDescriber, TreeReceiver,
     TreeSender,
 };
 use std::thread::JoinHandle;
@@ -46,7 +46,7 @@ pub(crate) struct Tree {
     /// Those that come and are not open.
     large: LargeFiles,
     /// The sender's end of the answers, until it is known which object they are; likewise below.
-    answers: Option<Tap>,
+    answers: Option<PipeWriter>,
     /// The object that packs go out as.
     packs: Option<u64>,
     waits: Shares,
@@ -629,8 +629,8 @@ impl Tree {
 /// Where manifest and packs go, before it is known which objects they are.
 #[derive(Debug)]
 pub(crate) struct Contents {
-    manifest: Tap,
-    packs: Tap,
+    manifest: PipeWriter,
+    packs: PipeWriter,
 }
 
 fn out_of_turn() -> Error {

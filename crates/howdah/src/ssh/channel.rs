@@ -2,7 +2,7 @@
 
 use super::candidates::{Resolving, candidates};
 use super::command;
-use super::handover::{self, Answer, Ask, Errand, HandoverError, OneCopy, Told};
+use super::handover::{self, Answer, Ask, CopyEvent, HandoverError, OneCopy, ThirdPartyCopy};
 use super::launched::{Caller, FAREWELL, Launched, Patience};
 use super::process::Ssh;
 use super::sharing::{self, Shared};
@@ -200,7 +200,7 @@ impl FarEnd {
     }
 
     /// Sends a sender on its errand; what it tells of it.
-    pub(super) fn send_on(&self, errand: Errand) -> Result<Receiver<Told>, Error> {
+    pub(super) fn send_on(&self, errand: ThirdPartyCopy) -> Result<Receiver<CopyEvent>, Error> {
         let trouble = |e| Error::new(ErrorKind::Io, format!("cannot talk to {}: {e}", self.name));
         let mut channel = self.lock_channel();
         // The first half stays: its end is the sender's.

@@ -3,8 +3,8 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
 
 use super::handover::{
-    Answer, Ask, Errand, OneCopy, Told, read_answer, read_ask, read_line, read_told, read_tunnel,
-    write_answer, write_ask, write_told,
+    Answer, Ask, CopyEvent, OneCopy, ThirdPartyCopy, read_answer, read_ask, read_line, read_told,
+    read_tunnel, write_answer, write_ask, write_told,
 };
 use super::within::Within;
 use howdah_session::TreeOptions;
@@ -46,7 +46,7 @@ pub fn handover(bytes: &[u8]) {
                 write_told(&mut out, &told).expect("memory");
                 let again = read_told(&mut &*out).expect("we wrote it");
                 assert_eq!(format!("{again:?}"), format!("{told:?}"));
-                if let Told::Warning(text) | Told::Note(text) = told {
+                if let CopyEvent::Warning(text) | CopyEvent::Note(text) = told {
                     assert!(!text.chars().any(char::is_control));
                 }
             }
@@ -80,7 +80,7 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
             within: Some(Within::of_put("d".into(), Some(&tree))),
             wordy: true,
         },
-        Ask::Errand(Box::new(Errand {
+        Ask::Errand(Box::new(ThirdPartyCopy {
             sources: vec!["s".into()],
             destination: "d".into(),
             tree: Some(tree),
@@ -123,8 +123,8 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
         samples.push(line);
     }
     for told in [
-        Told::Warning("w\u{1b}".to_owned()),
-        Told::Failed {
+        CopyEvent::Warning("w\u{1b}".to_owned()),
+        CopyEvent::Failed {
             kind: 3,
             message: "f".to_owned(),
             stuck: false,

@@ -39,7 +39,7 @@ const ANSWER: &str = "howdah-far-end ";
 /// From the line after this one on, the channel carries datagrams.
 const TUNNEL: &[u8] = b"howdah-tunnel";
 
-/// Longest line of [`Told`], in bytes: a summary names the goodput of each second.
+/// Longest line of [`CopyEvent`], in bytes: a summary names the goodput of each second.
 const TOLD_MAX: usize = 8 << 20;
 
 /// What one end speaks.
@@ -138,13 +138,13 @@ pub(crate) enum Ask {
         #[serde(default)]
         wordy: bool,
     },
-    /// Make a key; an [`Errand`] will follow.
+    /// Make a key; a [`ThirdPartyCopy`] will follow.
     Send,
     /// Send something to another far end.
-    Errand(Box<Errand>),
+    Errand(Box<ThirdPartyCopy>),
     /// The user wants another pace from now on.
     Pace(Pace),
-    /// Names and rules of the [`Errand`] that follows, which would be too long with them.
+    /// Names and rules of the [`ThirdPartyCopy`] that follows, which would be too long with them.
     Part(#[serde(with = "packed")] Selection),
 }
 
@@ -177,7 +177,7 @@ impl From<OneCopy> for Only {
 
 /// What the sender of a copy between two far ends is told.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Errand {
+pub(crate) struct ThirdPartyCopy {
     #[serde(with = "packed")]
     pub(crate) sources: Vec<PathBytes>,
     pub(crate) destination: PathBytes,
@@ -199,7 +199,7 @@ pub(crate) struct Errand {
     /// Seconds; who does not tell it does not wait.
     #[serde(default)]
     pub(crate) wait_for_space_s: u64,
-    /// Whoever asks tells [`Told::Note`] from a warning.
+    /// Whoever asks tells [`CopyEvent::Note`] from a warning.
     #[serde(default)]
     pub(crate) hears_notes: bool,
     /// The receiver counts as lost after that long; who does not tell it means the sender's default.
@@ -246,7 +246,7 @@ mod packed {
 
 /// What the sender tells of it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) enum Told {
+pub(crate) enum CopyEvent {
     Progress {
         bytes: u64,
         total_bytes: Option<u64>,
@@ -444,7 +444,7 @@ pub(crate) fn read_ask(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
 }
 
 /// An errand, behind parts of its names and rules if these are many: neither side holds a line with all of them.
-pub(crate) fn write_errand(mut out: impl Write, mut errand: Errand) -> io::Result<()> {
+pub(crate) fn write_errand(mut out: impl Write, mut errand: ThirdPartyCopy) -> io::Result<()> {
     if let Some(options) = errand.tree.take() {
         let mut telling = Telling::new(std::mem::take(&mut errand.sources), options);
         while let Some(part) = telling.part() {
@@ -506,7 +506,7 @@ pub(crate) fn read_answer(
     Err(HandoverError::Noise)
 }
 
-pub(crate) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
+pub(crate) fn write_told(mut out: impl Write, told: &CopyEvent) -> io::Result<()> {
     let mut line = serde_json::to_vec(told)?;
     line.push(b'\n');
     out.write_all(&line)?;
@@ -514,7 +514,7 @@ pub(crate) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
 }
 
 /// The next thing that is told; `None` at the end, also if what comes makes no sense.
-pub(crate) fn read_told(input: &mut impl BufRead) -> Option<Told> {
+pub(crate) fn read_told(input: &mut impl BufRead) -> Option<CopyEvent> {
     let line = read_told_line(input)?;
     let mut told: Value = serde_json::from_slice(&line).ok()?;
     clean(&mut told);
@@ -738,7 +738,7 @@ mod tests {
         let evil = "a\u{1b}]0;x\u{7}\u{9b}2Jb\r\nc";
         let mut summary = Summary::default();
         (summary.bottleneck, summary.verified) = (evil.to_owned(), evil.to_owned());
-        let progress = |current| Told::Progress {
+        let progress = |current| CopyEvent::Progress {
             bytes: 1,
             total_bytes: None,
             files_done: 0,
@@ -754,10 +754,10 @@ mod tests {
         };
         for told in [
             progress(vec![evil.to_owned()]),
-            Told::Warning(evil.to_owned()),
-            Told::Note(evil.to_owned()),
-            Told::Done(Box::new(summary)),
-            Told::Failed {
+            CopyEvent::Warning(evil.to_owned()),
+            CopyEvent::Note(evil.to_owned()),
+            CopyEvent::Done(Box::new(summary)),
+            CopyEvent::Failed {
                 kind: 1,
                 message: evil.to_owned(),
                 stuck: true,

@@ -7,7 +7,6 @@
 mod candidates;
 mod channel;
 mod command;
-mod errand;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 pub(crate) mod handover;
@@ -18,11 +17,12 @@ mod process;
 mod settings;
 mod sharing;
 mod surroundings;
+mod third_party;
 mod verdict;
 mod watched;
 mod within;
 
 pub(crate) use channel::FarEnd;
-pub(crate) use errand::{Order, copy_between};
+pub(crate) use third_party::{Order, copy_between};
 pub(crate) use watched::Watched;
 pub(crate) use within::Within;

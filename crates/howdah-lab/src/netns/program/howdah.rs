@@ -1,6 +1,6 @@
 //! Ours, exactly as it ships: `howdah serve` and `howdah cp`.
 
-use super::{Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
+use super::{AdapterArgs, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
 use crate::catalog::{HOWDAH, HOWDAH_BACKGROUND, HOWDAH_FIXED};
 use crate::netns::Trouble;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ pub(super) fn runs(protocol: &str) -> bool {
     clippy::unnecessary_wraps,
     reason = "as for programs that may be missing"
 )]
-pub(super) fn prepare(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble> {
+pub(super) fn prepare(errand: &AdapterArgs<'_>, dir: &Path) -> Result<Launch, Trouble> {
     let at = format!("{}:{PORT}", errand.ends.receiver);
     let file = |name: &str| OsString::from(dir.join(name));
     let key = |name: &str| OsString::from(errand.kit.key(name));

@@ -1,6 +1,6 @@
 //! The kernel's TCP, through a sender and a sink of our own (`howdah internal`).
 
-use super::{Errand, Figures, Launch, Ready, Recipe, Said, last_json};
+use super::{AdapterArgs, Figures, Launch, Ready, Recipe, Said, last_json};
 use crate::netns::Trouble;
 use howdah_load::READY;
 use howdah_load::tcp::{ReceiveReport, SendReport};
@@ -58,7 +58,7 @@ pub(super) fn congestion(protocol: &str) -> Result<(String, Vec<Box<dyn Send>>),
     }
 }
 
-pub(super) fn prepare(errand: &Errand<'_>, _: &Path) -> Result<Launch, Trouble> {
+pub(super) fn prepare(errand: &AdapterArgs<'_>, _: &Path) -> Result<Launch, Trouble> {
     let (congestion, keep) = congestion(&errand.flow.protocol)?;
     let to = format!("{}:{PORT}", errand.ends.receiver);
     let options = &errand.flow.options;

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What an adapter is told of a flow.
-pub(super) struct Errand<'a> {
+pub(super) struct AdapterArgs<'a> {
     pub(super) kit: &'a Kit,
     pub(super) flow: &'a FlowSpec,
     pub(super) ends: Ends,
@@ -131,7 +131,7 @@ pub(super) struct Launch {
 }
 
 /// The errand, and the flow's own directory.
-type Prepare = fn(&Errand<'_>, &Path) -> Result<Launch, Trouble>;
+type Prepare = fn(&AdapterArgs<'_>, &Path) -> Result<Launch, Trouble>;
 
 /// How a program of the [catalog](crate::catalog) is run.
 struct Adapter {
@@ -169,7 +169,7 @@ fn prepare(name: &str) -> Result<Prepare, Trouble> {
 
 /// Everything that a cell starts, by directory: the flows, then the groups, then the streams.
 pub(super) struct Launches<'a> {
-    pub(super) flows: Vec<(Errand<'a>, Prepare)>,
+    pub(super) flows: Vec<(AdapterArgs<'a>, Prepare)>,
     pub(super) groups: Vec<Group>,
     pub(super) streams: Vec<Stream>,
     pub(super) kit: &'a Kit,
@@ -196,7 +196,7 @@ pub(super) fn launches<'a>(
                 &path.forward
             }
         };
-        let errand = Errand {
+        let errand = AdapterArgs {
             kit,
             flow,
             ends,
@@ -242,7 +242,7 @@ fn last_json<T: serde::de::DeserializeOwned>(said: &Said, whose: &str) -> Result
 }
 
 /// A peer of our own that `make peers` builds, or why the flow is skipped.
-fn need_peer(errand: &Errand<'_>, name: &str) -> Result<PathBuf, Trouble> {
+fn need_peer(errand: &AdapterArgs<'_>, name: &str) -> Result<PathBuf, Trouble> {
     let found = errand.kit.peer(name);
     found.ok_or_else(|| Trouble::Skipped(format!("the peer '{name}' is missing (make peers)")))
 }
@@ -254,7 +254,7 @@ fn need(name: &str, install: &str) -> Result<PathBuf, Trouble> {
 }
 
 /// What must be under way to fill the path twice, in bytes.
-fn window_bytes(errand: &Errand<'_>) -> u64 {
+fn window_bytes(errand: &AdapterArgs<'_>) -> u64 {
     let bytes = errand.rate_bps.unwrap_or(0) as f64 / 8.0 * errand.rtt_s;
     (2.0 * bytes).clamp(16e6, 1e9) as u64
 }

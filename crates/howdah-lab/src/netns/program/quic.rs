@@ -1,7 +1,7 @@
 //! QUIC as the library quinn has it, through a small program of ours (peers/quic).
 
 use super::{
-    Adapter, Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json, need_peer,
+    Adapter, AdapterArgs, Figures, Launch, Ready, Recipe, Said, cut_off, last_json, need_peer,
     window_bytes,
 };
 use crate::netns::Trouble;
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Adapter] = &[
 const SENDME: &str = "sendme is not built: its sending end comes first and prints a ticket for the receiving one, \
     and it looks for relays in the Internet, which a network of two hosts does not have";
 
-fn prepare(errand: &Errand<'_>, congestion: &'static str) -> Result<Launch, Trouble> {
+fn prepare(errand: &AdapterArgs<'_>, congestion: &'static str) -> Result<Launch, Trouble> {
     let program = need_peer(errand, "quic-measure")?;
     let at = format!("{}:{PORT}", errand.ends.receiver);
     let mtu = errand.flow.options.packet_bytes.unwrap_or(errand.mtu);

@@ -1,6 +1,6 @@
 //! Other people's transports in our own sans-IO versions, over real sockets: `howdah rival`.
 
-use super::{Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
+use super::{AdapterArgs, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
 use crate::netns::Trouble;
 use serde::Deserialize;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn runs(protocol: &str) -> bool {
     KNOWN.iter().any(|known| known.name == protocol)
 }
 
-pub(super) fn prepare(errand: &Errand<'_>, _: &Path) -> Result<Launch, Trouble> {
+pub(super) fn prepare(errand: &AdapterArgs<'_>, _: &Path) -> Result<Launch, Trouble> {
     let name = errand.flow.protocol.as_str();
     let sides = KNOWN
         .iter()

@@ -1,6 +1,6 @@
 //! SRT, file mode: the sample program of its library.
 
-use super::{Adapter, Errand, Figures, Launch, Ready, Recipe, Said, need, window_bytes};
+use super::{Adapter, AdapterArgs, Figures, Launch, Ready, Recipe, Said, need, window_bytes};
 use crate::netns::Trouble;
 use serde::Deserialize;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ pub(super) const ALL: &[Adapter] = &[Adapter {
     prepare,
 }];
 
-fn prepare(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble> {
+fn prepare(errand: &AdapterArgs<'_>, dir: &Path) -> Result<Launch, Trouble> {
     let program = need(PROGRAM, INSTALL)?;
     let to = errand.ends.receiver;
     let mss = errand.flow.options.packet_bytes.unwrap_or(errand.mtu);

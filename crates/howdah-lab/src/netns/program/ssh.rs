@@ -4,7 +4,7 @@
 //! directory, and gone with it. Both files are on the RAM disk; the one that is read has holes only.
 
 use super::default_tcp::{self, DEFAULT_TCP};
-use super::{Adapter, Errand, Figures, Launch, Ready, Recipe, Said, need, need_peer};
+use super::{Adapter, AdapterArgs, Figures, Launch, Ready, Recipe, Said, need, need_peer};
 use crate::netns::Trouble;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ fn rclone(program: &Path, place: &Place<'_>) -> Recipe {
 }
 
 fn over_tcp(
-    errand: &Errand<'_>,
+    errand: &AdapterArgs<'_>,
     dir: &Path,
     name: &'static str,
     client: fn(&Path, &Place<'_>) -> Recipe,
@@ -163,7 +163,7 @@ fn over_tcp(
 }
 
 /// Is told rate, round-trip time and packet size of the path, as its manual asks for; ssh carries its settings only.
-fn qcp(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble> {
+fn qcp(errand: &AdapterArgs<'_>, dir: &Path) -> Result<Launch, Trouble> {
     let (place, sshd, size) = prepare(errand, dir, QCP)?;
     let program = need_peer(errand, QCP)?;
     let payload = errand.mtu - HEADER_BYTES;
@@ -196,7 +196,7 @@ fn qcp(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble> {
 
 /// Keys, settings and the file; the server, and the size.
 fn prepare<'a>(
-    errand: &Errand<'_>,
+    errand: &AdapterArgs<'_>,
     dir: &'a Path,
     name: &str,
 ) -> Result<(Place<'a>, Recipe, u64), Trouble> {

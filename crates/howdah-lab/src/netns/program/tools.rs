@@ -1,7 +1,7 @@
 //! Programs that measure TCP.
 
 use super::default_tcp::{self, DEFAULT_TCP};
-use super::{Adapter, Errand, Figures, Launch, Ready, Recipe, Said, need};
+use super::{Adapter, AdapterArgs, Figures, Launch, Ready, Recipe, Said, need};
 use crate::netns::Trouble;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Adapter] = &[
     },
 ];
 
-fn iperf3(errand: &Errand<'_>, congestion: &'static str) -> Result<Launch, Trouble> {
+fn iperf3(errand: &AdapterArgs<'_>, congestion: &'static str) -> Result<Launch, Trouble> {
     let program = need("iperf3", IPERF_INSTALL)?;
     let port = IPERF_PORT.to_string();
     let to = errand.ends.receiver.to_string();
@@ -84,7 +84,7 @@ fn read_iperf3(congestion: &str, sender: &Said, receiver: &Said) -> Result<Figur
     })
 }
 
-fn nuttcp(errand: &Errand<'_>) -> Result<Launch, Trouble> {
+fn nuttcp(errand: &AdapterArgs<'_>) -> Result<Launch, Trouble> {
     let program = need("nuttcp", NUTTCP_INSTALL)?;
     let to = errand.ends.receiver.to_string();
     let size = errand.flow.size_bytes;

@@ -1,7 +1,7 @@
 //! UDT as Debian has it.
 
 use super::{
-    Adapter, Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json, need_peer,
+    Adapter, AdapterArgs, Figures, Launch, Ready, Recipe, Said, cut_off, last_json, need_peer,
     window_bytes,
 };
 use crate::netns::Trouble;
@@ -14,7 +14,7 @@ pub(super) const ALL: &[Adapter] = &[Adapter {
     prepare: |errand, _| libudt(errand),
 }];
 
-fn libudt(errand: &Errand<'_>) -> Result<Launch, Trouble> {
+fn libudt(errand: &AdapterArgs<'_>) -> Result<Launch, Trouble> {
     let program = need_peer(errand, "udt-measure")?;
     let port = UDT_PORT.to_string();
     let to = errand.ends.receiver.to_string();

@@ -1,6 +1,6 @@
 //! What a session has asked for, until it is open, and what is on its way to its place.
 
-use crate::session::errand::Errand;
+use crate::session::blocking::BlockingJob;
 use crate::session::receiving::Place;
 use crate::{Error, PathBytes};
 use howdah_session::TreeOptions;
@@ -12,9 +12,9 @@ use howdah_tree::{ReceiverEnds, SenderEnds, TreeDescriber, TreeReceiver, TreeSen
 
 /// What is being opened.
 pub(in crate::server) enum Opening {
-    Get(Errand<Result<(Source, bool), Error>>, Get),
-    Put(Errand<Result<Option<(Place, Message)>, Error>>),
-    Tree(Errand<Result<Prepared, Error>>),
+    Get(BlockingJob<Result<(Source, bool), Error>>, Get),
+    Put(BlockingJob<Result<Option<(Place, Message)>, Error>>),
+    Tree(BlockingJob<Result<Prepared, Error>>),
 }
 
 impl std::fmt::Debug for Opening {
@@ -64,5 +64,5 @@ pub(in crate::server) struct Landing {
     /// As which it came.
     pub(super) object: u64,
     pub(super) bytes: u64,
-    pub(super) errand: Errand<Result<(), Error>>,
+    pub(super) errand: BlockingJob<Result<(), Error>>,
 }

@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, PathBytes};
 use howdah_session::files::{DirEntry, FilesRequest, Header, Part, cost, deed, paths};
 use howdah_session::message::Message;
 use howdah_store::{Found, FoundKind, SourceIdentity, StoreError, Wake};
-use howdah_tree::Tap;
+use howdah_tree::PipeWriter;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Room for the header of bytes.
 const HEADER_ROOM: usize = 64;
 /// Bytes of a file in one piece of an answer.
-const PIECE: usize = Tap::CHUNK_BYTES - HEADER_ROOM;
+const PIECE: usize = PipeWriter::CHUNK_BYTES - HEADER_ROOM;
 /// Names in one piece of an answer, in bytes.
 const ENTRIES_BYTES: usize = 24 << 10;
 /// A file is hashed in pieces of that many bytes.
@@ -47,7 +47,7 @@ pub(super) struct Shared {
     pub(super) rights: Rights,
     pub(super) witness: Witness,
     pub(super) attested: Attested,
-    tap: Mutex<Tap>,
+    tap: Mutex<PipeWriter>,
     wake: Wake,
     /// Of which account its places are, and of whom there.
     places: (Places, String),
@@ -120,7 +120,7 @@ impl Shared {
         rights: Rights,
         witness: Witness,
         places: (Places, String),
-        tap: Tap,
+        tap: PipeWriter,
         wake: Wake,
     ) -> Self {
         Self {

@@ -12,20 +12,20 @@ const ERRANDS_MAX: usize = 64;
 
 /// What a thread does, whose result is wanted. Dropping it leaves the thread to its work.
 #[derive(Debug)]
-pub(crate) struct Errand<T>(Receiver<T>);
+pub(crate) struct BlockingJob<T>(Receiver<T>);
 
 /// All that are under way, whoever still wants their results. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Errands(Arc<Mutex<BTreeMap<String, Arc<()>>>>);
+pub(crate) struct BlockingJobs(Arc<Mutex<BTreeMap<String, Arc<()>>>>);
 
-impl Errands {
+impl BlockingJobs {
     /// Begins one for the holder of that key; `wake` is called when there is a result.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         key: &str,
         wake: Wake,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Errand<T>, Error> {
+    ) -> Result<BlockingJob<T>, Error> {
         // One is kept here, and one by each thread.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, held| Arc::strong_count(held) > 1);
@@ -46,11 +46,11 @@ impl Errands {
             wake();
         };
         threads::start("howdah-errand", work).map_err(|e| Error::no_thread(&e))?;
-        Ok(Errand(result))
+        Ok(BlockingJob(result))
     }
 }
 
-impl<T> Errand<T> {
+impl<T> BlockingJob<T> {
     /// The result, if it is there within that time.
     pub(crate) fn poll(&self, patience: Duration) -> Option<Result<T, Error>> {
         match self.0.recv_timeout(patience) {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn h13_a_key_whose_disk_stands_still_gets_so_many_threads_and_others_get_theirs() {
-        let errands = Errands::default();
+        let errands = BlockingJobs::default();
         let (woken, wakes) = channel();
         let wake = || -> Wake {
             let woken = woken.clone();
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn h12_a_thread_that_panics_is_an_error() {
         let work = || -> u32 { std::panic::panic_any(()) };
-        let errand = Errands::default().start("", Arc::new(|| ()), work);
+        let errand = BlockingJobs::default().start("", Arc::new(|| ()), work);
         let errand = errand.expect("a thread");
         let limit = Duration::from_mins(1);
         assert!(errand.poll(limit).is_some_and(|result| result.is_err()));

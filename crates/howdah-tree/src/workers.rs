@@ -30,13 +30,13 @@ impl FirstError {
 }
 
 /// What the threads of one side share.
-pub(crate) trait Crew: Send + Sync + 'static {
+pub(crate) trait Workers: Send + Sync + 'static {
     /// Ends all of them because of that.
     fn fail(&self, error: StoreError);
 }
 
 /// Starts one of them. Its failure is the failure of all.
-pub(crate) fn start<C: Crew>(
+pub(crate) fn start<C: Workers>(
     shared: &Arc<C>,
     name: &str,
     work: impl FnOnce(&Arc<C>) -> Result<(), StoreError> + Send + 'static,
@@ -60,7 +60,7 @@ pub(crate) fn start<C: Crew>(
 mod tests {
     use super::*;
 
-    impl Crew for FirstError {
+    impl Workers for FirstError {
         fn fail(&self, error: StoreError) {
             self.note(error);
         }

@@ -22,7 +22,7 @@ const SILENCE_MAX: Duration = Duration::from_mins(12);
 /// Accepts TCP connections and carries datagrams between them and an endpoint of this process, which sees a
 /// peer at an address of a [lane](Lanes) for each. Dropping it ends all of them.
 #[derive(Debug)]
-pub struct TcpDoor(Arc<Inner>);
+pub struct TunnelListener(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -52,7 +52,7 @@ impl Drop for Guest {
     }
 }
 
-impl TcpDoor {
+impl TunnelListener {
     /// Begins to accept, for the endpoint of `lanes`.
     pub fn open(listener: TcpListener, lanes: &Lanes) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
@@ -91,7 +91,7 @@ impl TcpDoor {
     }
 }
 
-impl Drop for TcpDoor {
+impl Drop for TunnelListener {
     fn drop(&mut self) {
         let mut guests = self.0.lock();
         guests.closed = true;

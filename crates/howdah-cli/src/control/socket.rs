@@ -178,7 +178,7 @@ fn serve(mut stream: &UnixStream, answer: impl Fn(&Request) -> Answer) {
 
 /// The open door of this process. Dropping it removes the socket.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct ControlSocket {
     path: PathBuf,
     /// Held while somebody is answered.
     busy: Arc<Mutex<()>>,
@@ -187,7 +187,7 @@ pub(crate) struct Door {
 /// Whoever is being answered when the process ends is answered first, within that time.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-impl Door {
+impl ControlSocket {
     /// Answers from now until the process ends.
     pub(crate) fn open(
         answer: impl Fn(&Request) -> Answer + Send + 'static,
@@ -228,7 +228,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         let end = Instant::now() + LAST_WORDS;

@@ -2,7 +2,7 @@
 //! the other, and the one that sends tells through its channel how it goes.
 
 use super::FarEnd;
-use super::handover::{Errand, OneCopy, Told};
+use super::handover::{CopyEvent, OneCopy, ThirdPartyCopy};
 use super::process::Lines;
 use super::within::Within;
 use crate::policy::Transport;
@@ -49,7 +49,7 @@ pub(crate) fn copy_between(
     let key = (&sender.key(), within);
     let receiver = FarEnd::start_for(config, target, key, Some(Box::new(only)), cancel)?;
     let pace = pace::wanted(config.policy, config.share, &config.throttle);
-    let errand = Errand {
+    let errand = ThirdPartyCopy {
         sources: order.sources,
         destination: order.to.path.clone(),
         tree: order.tree,
@@ -100,7 +100,7 @@ fn one_copy(order: &Order<'_>) -> OneCopy {
 }
 
 fn watch(
-    told: &Receiver<Told>,
+    told: &Receiver<CopyEvent>,
     (sender, receiver): (&FarEnd, &FarEnd),
     config: &CopyConfig,
     cancel: &Cancel,
@@ -117,11 +117,11 @@ fn watch(
         }
         let next = told.recv_timeout(LOOK_EVERY);
         // Ctrl-C is for every process of a terminal, ssh too: what the others say of it is no news.
-        if cancel.is_cancelled() && !matches!(next, Ok(Told::Done(_))) {
+        if cancel.is_cancelled() && !matches!(next, Ok(CopyEvent::Done(_))) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
         }
         match next {
-            Ok(Told::Progress {
+            Ok(CopyEvent::Progress {
                 bytes,
                 total_bytes,
                 files_done,
@@ -149,19 +149,19 @@ fn watch(
                 loss: loss.clamp(0.0, 1.0),
                 ..Progress::default()
             }),
-            Ok(Told::Warning(text)) => {
+            Ok(CopyEvent::Warning(text)) => {
                 lines.show(&config.warn, &format!("{}: {text}", sender.name()));
             }
-            Ok(Told::Note(text)) => {
+            Ok(CopyEvent::Note(text)) => {
                 lines.show(&config.note, &format!("{}: {text}", sender.name()));
             }
-            Ok(Told::Change { word, path }) => {
+            Ok(CopyEvent::Change { word, path }) => {
                 if let Some(change) = Change::from_word(word, path.as_path().to_owned()) {
                     config.changes.hear(&[change]);
                 }
             }
-            Ok(Told::Done(summary)) => return Ok(*summary),
-            Ok(Told::Failed {
+            Ok(CopyEvent::Done(summary)) => return Ok(*summary),
+            Ok(CopyEvent::Failed {
                 kind,
                 message,
                 stuck,

@@ -60,18 +60,18 @@ pub struct Cookie(pub [u8; COOKIE_LEN]);
 /// All are in the clear and carry the two ids of the packet that
 /// they answer, exchanged: who has not seen that packet must guess 128 bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct DoorPacket {
+pub struct RetryPacket {
     /// The client's id.
     pub destination: ConnectionId,
     /// The id that the client made up for the server.
     pub source: ConnectionId,
     /// What it says.
-    pub answer: DoorAnswer,
+    pub answer: RetryAnswer,
 }
 
-/// What a [`DoorPacket`] says.
+/// What a [`RetryPacket`] says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DoorAnswer {
+pub enum RetryAnswer {
     /// "I speak another version."
     Version {
         /// The one that the sender speaks.
@@ -90,9 +90,9 @@ pub enum DoorAnswer {
     },
 }
 
-impl DoorPacket {
+impl RetryPacket {
     /// The answer to a first packet with these ids.
-    pub fn to(first_destination: ConnectionId, client: ConnectionId, answer: DoorAnswer) -> Self {
+    pub fn to(first_destination: ConnectionId, client: ConnectionId, answer: RetryAnswer) -> Self {
         Self {
             destination: client,
             source: first_destination,
@@ -111,16 +111,16 @@ impl DoorPacket {
         let destination = ConnectionId(reader.u64()?);
         let source = ConnectionId(reader.u64()?);
         let answer = if first == FIRST_BYTE_VERSION {
-            DoorAnswer::Version {
+            RetryAnswer::Version {
                 spoken: version,
                 refused: reader.u32()?,
             }
         } else if version != VERSION {
             return Err(CodecError::Inconsistent);
         } else if first == FIRST_BYTE_RETRY {
-            DoorAnswer::Retry(Cookie(reader.array()?))
+            RetryAnswer::Retry(Cookie(reader.array()?))
         } else {
-            DoorAnswer::Busy {
+            RetryAnswer::Busy {
                 cookie: Cookie(reader.array()?),
                 seconds: u16::from_be_bytes(reader.array()?),
             }
@@ -138,9 +138,9 @@ impl DoorPacket {
     /// Appends the packet.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (first, version) = match self.answer {
-            DoorAnswer::Version { spoken, .. } => (FIRST_BYTE_VERSION, spoken),
-            DoorAnswer::Retry(_) => (FIRST_BYTE_RETRY, VERSION),
-            DoorAnswer::Busy { .. } => (FIRST_BYTE_BUSY, VERSION),
+            RetryAnswer::Version { spoken, .. } => (FIRST_BYTE_VERSION, spoken),
+            RetryAnswer::Retry(_) => (FIRST_BYTE_RETRY, VERSION),
+            RetryAnswer::Busy { .. } => (FIRST_BYTE_BUSY, VERSION),
         };
         let mut writer = Writer::new(out);
         writer.u8(first);
@@ -148,9 +148,9 @@ impl DoorPacket {
         writer.u64(self.destination.0);
         writer.u64(self.source.0);
         match self.answer {
-            DoorAnswer::Version { refused, .. } => writer.u32(refused),
-            DoorAnswer::Retry(cookie) => writer.bytes(&cookie.0),
-            DoorAnswer::Busy { cookie, seconds } => {
+            RetryAnswer::Version { refused, .. } => writer.u32(refused),
+            RetryAnswer::Retry(cookie) => writer.bytes(&cookie.0),
+            RetryAnswer::Busy { cookie, seconds } => {
                 writer.bytes(&cookie.0);
                 writer.bytes(&seconds.to_be_bytes());
             }
@@ -164,7 +164,7 @@ mod tests {
     use crate::codec::{Header, Level};
     use proptest::prelude::*;
 
-    fn bytes(packet: &DoorPacket) -> Vec<u8> {
+    fn bytes(packet: &RetryPacket) -> Vec<u8> {
         let mut out = Vec::new();
         packet.encode(&mut out);
         out
@@ -179,11 +179,11 @@ mod tests {
 
     #[test]
     fn answers_of_another_version_are_none_but_for_what_says_so() {
-        let answer = |answer| bytes(&DoorPacket::to(ConnectionId(1), ConnectionId(2), answer));
-        let mut retry = answer(DoorAnswer::Retry(Cookie([7; 20])));
-        assert!(DoorPacket::decode(&retry).is_ok());
+        let answer = |answer| bytes(&RetryPacket::to(ConnectionId(1), ConnectionId(2), answer));
+        let mut retry = answer(RetryAnswer::Retry(Cookie([7; 20])));
+        assert!(RetryPacket::decode(&retry).is_ok());
         retry[4] ^= 1;
-        assert_eq!(DoorPacket::decode(&retry), Err(CodecError::Inconsistent));
+        assert_eq!(RetryPacket::decode(&retry), Err(CodecError::Inconsistent));
     }
 
     #[test]
@@ -195,13 +195,13 @@ mod tests {
     #[test]
     fn the_vectors_of_the_specification() {
         let packet = |answer| {
-            DoorPacket::to(
+            RetryPacket::to(
                 ConnectionId(0x1122_3344_5566_7788),
                 ConnectionId(0xaabb_ccdd_eeff_0011),
                 answer,
             )
         };
-        let version = packet(DoorAnswer::Version {
+        let version = packet(RetryAnswer::Version {
             spoken: VERSION,
             refused: VERSION + 1,
         });
@@ -211,7 +211,7 @@ mod tests {
         );
         let cookie = Cookie(std::array::from_fn(|i| i as u8));
         assert_eq!(
-            bytes(&packet(DoorAnswer::Busy {
+            bytes(&packet(RetryAnswer::Busy {
                 cookie,
                 seconds: 17
             })),
@@ -220,7 +220,7 @@ mod tests {
             )
         );
         assert_eq!(
-            bytes(&packet(DoorAnswer::Retry(cookie))),
+            bytes(&packet(RetryAnswer::Retry(cookie))),
             unhex(
                 "8148574401aabbccddeeff00111122334455667788000102030405060708090a0b0c0d0e0f10111213"
             )
@@ -279,7 +279,7 @@ mod tests {
                 bytes[1..5].copy_from_slice(&VERSION.to_be_bytes());
             }
             for len in 0..=bytes.len() {
-                if let Ok(packet) = DoorPacket::decode(&bytes[..len]) {
+                if let Ok(packet) = RetryPacket::decode(&bytes[..len]) {
                     let mut out = Vec::new();
                     packet.encode(&mut out);
                     prop_assert_eq!(&out[..], &bytes[..len]);

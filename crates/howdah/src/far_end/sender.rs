@@ -5,7 +5,7 @@ use crate::connect::Session;
 use crate::policy::Transport;
 use crate::reach::Line;
 use crate::session::pace;
-use crate::ssh::handover::{self, Errand, Told};
+use crate::ssh::handover::{self, CopyEvent, ThirdPartyCopy};
 use crate::ssh::{Within, kinds, link_local};
 use crate::task::Task;
 use crate::trees::put;
@@ -43,10 +43,10 @@ pub(super) struct Sender<'a> {
 }
 
 /// Goes on an errand, and tells a line for each thing that happens.
-pub(super) fn run(errand: Errand, sender: Sender<'_>, out: &(dyn Fn(&Told) + Sync)) {
+pub(super) fn run(errand: ThirdPartyCopy, sender: Sender<'_>, out: &(dyn Fn(&CopyEvent) + Sync)) {
     out(&match send(errand, sender, out) {
-        Ok(summary) => Told::Done(Box::new(summary)),
-        Err(error) => Told::Failed {
+        Ok(summary) => CopyEvent::Done(Box::new(summary)),
+        Err(error) => CopyEvent::Failed {
             kind: kinds::kind_number(error.kind()),
             message: error.to_string(),
             stuck: !error.is_lost_connection(),
@@ -55,9 +55,9 @@ pub(super) fn run(errand: Errand, sender: Sender<'_>, out: &(dyn Fn(&Told) + Syn
 }
 
 fn send(
-    errand: Errand,
+    errand: ThirdPartyCopy,
     sender: Sender<'_>,
-    out: &(dyn Fn(&Told) + Sync),
+    out: &(dyn Fn(&CopyEvent) + Sync),
 ) -> Result<Summary, Error> {
     let clock = Clock::new();
     let mut sources = Vec::new();
@@ -98,7 +98,7 @@ fn send(
     };
     // Not through the log, which outlives this call: what is noteworthy comes before the first progress.
     let (tell, said) = std::sync::mpsc::channel();
-    let log = |make: fn(String) -> Told| {
+    let log = |make: fn(String) -> CopyEvent| {
         let tell = tell.clone();
         Log::new(move |line| {
             let _ = tell.send(make(line.to_owned()));
@@ -109,15 +109,15 @@ fn send(
         config.changes = ChangeLog::new(move |changes| {
             for change in changes {
                 let (word, path) = (change.word(), PathBytes::from(change.path.as_os_str()));
-                let _ = tell.send(Told::Change { word, path });
+                let _ = tell.send(CopyEvent::Change { word, path });
             }
         });
     }
-    config.warn = log(Told::Warning);
+    config.warn = log(CopyEvent::Warning);
     config.note = if errand.hears_notes {
-        log(Told::Note)
+        log(CopyEvent::Note)
     } else {
-        log(Told::Warning)
+        log(CopyEvent::Warning)
     };
     let mut next = Span::ZERO;
     let mut on_progress = |progress: &Progress| {
@@ -126,7 +126,7 @@ fn send(
         }
         if progress.elapsed >= next {
             next = progress.elapsed + TELL_EVERY;
-            out(&Told::Progress {
+            out(&CopyEvent::Progress {
                 bytes: progress.bytes,
                 total_bytes: progress.total_bytes,
                 files_done: progress.files_done,
@@ -165,7 +165,7 @@ fn send(
 }
 
 /// Writes a line to whoever started this end.
-pub(super) fn teller(stdout: impl Write + Send) -> impl Fn(&Told) + Sync {
+pub(super) fn teller(stdout: impl Write + Send) -> impl Fn(&CopyEvent) + Sync {
     let stdout = std::sync::Mutex::new(stdout);
     move |told| {
         let mut out = stdout
