@@ -118,5 +118,5 @@ fn a_made_up_house_is_read() {
         (sizes.function.name.as_str(), sizes.function.size),
         ("one", 3)
     );
-    assert_eq!((sizes.public, sizes.lines), (3, 8));
+    assert_eq!((sizes.public, sizes.lines), (3, 7));
 }
