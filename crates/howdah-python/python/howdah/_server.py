@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from os import PathLike
 
 from . import _howdah
+from ._errors import UsageError
 from ._howdah import Identity
 from ._watch import Ear
 
@@ -36,6 +37,8 @@ class Bound:
             RefusedError, NotFoundError: the root cannot be opened.
             Error: the address cannot be bound.
         """
+        if isinstance(authorized, (str, bytes)):
+            raise UsageError(f"authorized is a list of lines, as in authorized=[{authorized!r}]")
         identity = identity or Identity.generate()
         self._server = _howdah.Server(root, listen, identity, list(authorized), max_rate_bps)
         self._task = self._server.task()

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Union
 
+from ._errors import UsageError
 from ._results import Difference, Progress
 
 Watcher = Union[bool, None, Callable[[Progress], object]]
@@ -53,6 +54,10 @@ class Ear:
         on_difference: Callable[[Difference], object] | None = None,
         differences_max: int = 0,
     ) -> None:
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
+            raise UsageError(f"progress is True for a bar, or a callable, and not {progress!r}")
+        if on_difference is not None and not callable(on_difference):
+            raise UsageError(f"on_difference is a callable, and not {on_difference!r}")
         self._bar = Bar() if progress is True else None
         self._progress = progress if callable(progress) else self._bar
         self._on_difference = on_difference

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import secrets
 import tempfile
 import threading
 import weakref
@@ -35,6 +36,28 @@ _TO_THE_END = 1 << 62
 _TOGETHER = 16
 # Smaller files come through the session that is open; larger ones are copied, verified and resumable.
 _SMALL = 8 << 20
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    """The file has its name when all of it is there; what was there before stays until then, with its permissions."""
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A pipe or a device is written to.
+        Path(path).write_bytes(content)
+        return
+    name = os.path.join(os.path.dirname(path), f".howdah-{secrets.token_hex(8)}")
+    made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(made, "wb") as file:
+            file.write(content)
+            file.flush()
+            if os.path.exists(path):
+                os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 class _Sessions:
@@ -118,10 +141,7 @@ class HowdahFileSystem(AsyncFileSystem):
 
     def _place(self, path: str) -> str:
         """A path as `howdah.copy` takes it."""
-        place = f"howdah://{self._netloc}{path}"
-        # What is not UTF-8 would be taken for a path of this machine.
-        place.encode()
-        return place
+        return f"howdah://{self._netloc}{path}"
 
     def _bytes(self, path: str) -> bytes:
         """A path as the session takes it."""
@@ -341,9 +361,11 @@ class HowdahFileSystem(AsyncFileSystem):
         parent = os.path.dirname(lpath)
         if parent:
             os.makedirs(parent, exist_ok=True)
+        if os.path.isdir(lpath):
+            raise IsADirectoryError(f"{lpath} is a directory")
         if info["size"] <= _SMALL:
             content = await self._cat_file(rpath, version=info["version"])
-            Path(lpath).write_bytes(content)
+            await self._in_thread(_write_whole, lpath, content)
         else:
             await self._in_thread(self._howdah.copy, self._place(info["name"]), Path(lpath))
         callback.relative_update(info["size"])
@@ -415,7 +437,8 @@ class HowdahFileSystem(AsyncFileSystem):
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
         """Gives a file or directory another name, or moves it into a directory; one question, nothing is copied."""
-        if maxdepth is not None or any(sign in path1 for sign in "*?["):
+        # A name may have such signs in it.
+        if maxdepth is not None or (any(sign in path1 for sign in "*?[") and not self.exists(path1)):
             raise NotImplementedError("mv takes one name, without wildcards and maxdepth: rename the names one by one")
         sync(self.loop, self._mv, path1, path2)
 
@@ -472,9 +495,7 @@ class HowdahSshFileSystem(HowdahFileSystem):
         return user + super()._netloc
 
     def _place(self, path: str) -> str:
-        place = f"ssh://{self._netloc}{path}"
-        place.encode()
-        return place
+        return f"ssh://{self._netloc}{path}"
 
     def _bytes(self, path: str) -> bytes:
         path = self._strip_protocol(path)
