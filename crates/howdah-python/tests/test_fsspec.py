@@ -239,3 +239,30 @@ def test_a_name_is_the_name_whatever_is_in_it(site: Site, fs: HowdahFileSystem, 
     fs.mv(f"/{name}", f"/{name}2")
     fs.rm_file(f"/{name}2")
     assert list(site.root.iterdir()) == []
+
+
+def test_what_cannot_be_is_said_and_changes_nothing(site: Site, fs: HowdahFileSystem) -> None:
+    (site.root / "dir").mkdir()
+    (site.root / "dir" / "file").write_text("before")
+    with pytest.raises(IsADirectoryError, match="dir is a directory"):
+        fs.open("/dir")
+    with pytest.raises(howdah.Error, match="not empty"):
+        fs.rmdir("/dir")
+    with pytest.raises(FileNotFoundError):
+        fs.rmdir("/none")
+    fs.mkdir("/empty")
+    fs.rmdir("/empty")
+    assert not (site.root / "empty").exists()
+    with pytest.raises(ValueError, match="2 paths have as many starts"):
+        fs.cat_ranges(["/dir/file"] * 2, [0], [1, 2])
+    # One whose writer fails is not whole.
+    with pytest.raises(KeyError), fs.open("/dir/file", "wb") as file:
+        file.write(b"aft")
+        raise KeyError
+    assert (site.root / "dir" / "file").read_text() == "before"
+    with pytest.raises(OSError) as caught:
+        fs.get_file("/dir/file", "/proc/nothing")
+    assert caught.value.filename == "/proc/nothing"
+    for call in (lambda: fsspec.open("howdah:///x").open(), lambda: fsspec.filesystem("howdah+ssh")):
+        with pytest.raises(howdah.UsageError, match="a host is missing"):
+            call()

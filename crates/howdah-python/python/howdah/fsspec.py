@@ -46,7 +46,10 @@ def _write_whole(path: str, content: bytes) -> None:
         Path(path).write_bytes(content)
         return
     name = os.path.join(os.path.dirname(path), f".howdah-{secrets.token_hex(8)}")
-    made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
     try:
         with os.fdopen(made, "wb") as file:
             file.write(content)
@@ -102,7 +105,7 @@ class HowdahFileSystem(AsyncFileSystem):
 
     def __init__(
         self,
-        host: str,
+        host: str | None = None,
         port: int | None = None,
         username: str | None = None,
         *,
@@ -120,6 +123,9 @@ class HowdahFileSystem(AsyncFileSystem):
             username: with ``howdah+ssh``, who to be there.
             settings: those of `howdah.Client`, such as ``config_dir``, ``trust`` and ``limit_bps``.
         """
+        if not host:
+            kind = self._protocols()[0]
+            raise UsageError(f"a host is missing: {kind}://HOST/path, or host=")
         super().__init__(
             asynchronous=asynchronous,
             loop=loop,
@@ -284,8 +290,10 @@ class HowdahFileSystem(AsyncFileSystem):
             raise NotImplementedError("ranges are not joined: they share a connection anyway; leave max_gap out")
         if not isinstance(paths, list):
             raise TypeError("paths is a list")
-        starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
-        ends = ends if isinstance(ends, Iterable) else [ends] * len(paths)
+        starts = list(starts) if isinstance(starts, Iterable) else [starts] * len(paths)
+        ends = list(ends) if isinstance(ends, Iterable) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError(f"{len(paths)} paths have as many starts and ends, and not {len(starts)} and {len(ends)}")
         found = await self._read(list(zip(paths, starts, ends, strict=True)))
         if on_error != "return":
             for one in found:
@@ -399,6 +407,11 @@ class HowdahFileSystem(AsyncFileSystem):
     async def _rmdir(self, path: str) -> None:
         await self._answer("remove", self._bytes(path), True)
 
+    def rmdir(self, path: str) -> None:
+        """Removes a directory that has nothing in it."""
+        # Of those that fsspec makes by itself it is none.
+        sync(self.loop, self._rmdir, path)
+
     async def _remove(self, paths: list[str], is_dir: bool) -> None:
         for answer in await self._ask([("remove", self._bytes(path), is_dir) for path in paths]):
             # What somebody else has removed is gone as well.
@@ -507,6 +520,8 @@ class HowdahFile(AbstractBufferedFile):
 
     def __init__(self, fs: HowdahFileSystem, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> None:
         super().__init__(fs, path, mode, *args, **kwargs)
+        if mode == "rb" and self.details["type"] == "directory":
+            raise IsADirectoryError(f"{path} is a directory")
         self._version = self.details["version"] if mode == "rb" else None
         self._spool: Any = None
 
@@ -522,6 +537,13 @@ class HowdahFile(AbstractBufferedFile):
         if final and self.autocommit:
             self.commit()
         return True
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        """What a failure ended is not whole: what was there before keeps its name."""
+        if kind is not None and self.writable():
+            self.discard()
+            self.closed = True
+        self.close()
 
     def commit(self) -> None:
         """Has the file get its name there."""
