@@ -38,6 +38,7 @@ def test_a_setting_that_makes_no_sense_is_named(site: Site) -> None:
         ("transport", lambda: client(transport=None)),
         ("share", lambda: client(share=8)),
         ("trust", lambda: howdah.Client(trust=None)),
+        ("identity", lambda: howdah.Client(identity="key")),
     ):
         raises(name, call)
     assert made.limit_bps is None
@@ -69,6 +70,7 @@ def test_an_option_that_makes_no_sense_is_named(site: Site) -> None:
         ("recursive", lambda: client.copy(tree, there, recursive="yes")),
         ("progress is True", lambda: client.copy(tree, there, recursive=True, progress="bar")),
         ("on_difference", lambda: client.verify(tree, there, on_difference=[])),
+        ("progress is called and not awaited", lambda: client.copy(tree, there, recursive=True, progress=hear)),
         ("list of sources is empty", lambda: client.copy([], there)),
         ("os.fsdecode", lambda: client.copy(os.fsencode(tree), there)),
         ("a place is", lambda: client.copy([tree, None], there, recursive=True)),
@@ -92,8 +94,23 @@ def test_a_copy_takes_no_option_that_deletes(site: Site) -> None:
 def test_a_server_is_told_of_its_keys_in_a_list(tmp_path: Path) -> None:
     me = howdah.Identity.generate()
     raises("list of lines", lambda: howdah.Server(tmp_path, authorized=me.public_key))
+    raises("a line of authorized", lambda: howdah.Server(tmp_path, authorized=[7]))
+    raises("listen", lambda: howdah.Server(tmp_path, 4433, authorized=[]))
+    raises("max_rate_bps", lambda: howdah.Server(tmp_path, authorized=[], max_rate_bps=-1))
     with pytest.raises(howdah.NotFoundError, match="none"):
         howdah.Server(tmp_path / "none", authorized=[me.public_key])
+    server = howdah.Server(tmp_path, authorized=[])
+    server.start()
+    with pytest.raises(RuntimeError, match="serves once"):
+        server.start()
+    server.stop()
+    server.stop()
+    with pytest.raises(RuntimeError, match="serves once"):
+        server.start()
+
+
+async def hear(_: object) -> None:
+    """Nobody would await it."""
 
 
 def test_names_that_are_no_text_are_names_there_as_well(site: Site) -> None:

@@ -120,7 +120,7 @@ def _json(options: Mapping[str, Any]) -> str:
     return json.dumps(options)
 
 
-def _number(name: str, value: Any, *kinds: type) -> Any:
+def number(name: str, value: Any, *kinds: type) -> Any:
     """A setting as it is, if it is of such a kind."""
     # More than a u64 holds is none, and neither is what is no number.
     is_one = isinstance(value, kinds or (int,)) and not isinstance(value, bool) and 0 <= value < 1 << 64
@@ -130,13 +130,13 @@ def _number(name: str, value: Any, *kinds: type) -> Any:
     return value
 
 
-def _text(name: str, value: Any) -> str:
+def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{name} is a str, and not {value!r}")
     return value
 
 
-def _flag(name: str, value: Any) -> bool:
+def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{name} is True or False, and not {value!r}")
     return value
@@ -183,18 +183,20 @@ class Settings:
             UsageError: a setting makes no sense.
             PeerError: a file of keys cannot be used.
         """
+        if identity is not None and not isinstance(identity, Identity):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"identity is a howdah.Identity, as load_or_create makes it of a file, and not {identity!r}")
         settings = _json(
             {
-                "trust": _text("trust", trust),
-                "policy": _text("policy", policy),
-                "rate_bps": _number("rate_bps", rate_bps),
-                "limit_bps": _number("limit_bps", limit_bps),
-                "share": _text("share", share),
-                "transport": _text("transport", transport),
-                "reconnect_seconds": _number("reconnect_seconds", reconnect_seconds, int, float),
-                "wait_for_space_seconds": _number("wait_for_space_seconds", wait_for_space_seconds, int, float),
-                "resume": _flag("resume", resume),
-                "reread": _flag("reread", reread),
+                "trust": text("trust", trust),
+                "policy": text("policy", policy),
+                "rate_bps": number("rate_bps", rate_bps),
+                "limit_bps": number("limit_bps", limit_bps),
+                "share": text("share", share),
+                "transport": text("transport", transport),
+                "reconnect_seconds": number("reconnect_seconds", reconnect_seconds, int, float),
+                "wait_for_space_seconds": number("wait_for_space_seconds", wait_for_space_seconds, int, float),
+                "resume": flag("resume", resume),
+                "reread": flag("reread", reread),
             }
         )
         self._client = _howdah.Client(settings, identity, config_dir)
@@ -206,7 +208,7 @@ class Settings:
 
     @limit_bps.setter
     def limit_bps(self, bps: int | None) -> None:
-        self._client.limit_bps = _number("limit_bps", bps)
+        self._client.limit_bps = number("limit_bps", bps)
 
     @property
     def paused(self) -> bool:
@@ -225,7 +227,7 @@ class Settings:
         if not sources:
             raise UsageError("there is nothing to copy: the list of sources is empty")
         options = _options(options, _TREE, "copy")
-        _flag("recursive", recursive)
+        flag("recursive", recursive)
         if len(sources) == 1 and not recursive and not options:
             return self._client.copy(sources[0], destination)
         options = {**options, "recursive": recursive or bool(options.get("archive"))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Any, Union
@@ -58,6 +59,9 @@ class Ear:
             raise UsageError(f"progress is True for a bar, or a callable, and not {progress!r}")
         if on_difference is not None and not callable(on_difference):
             raise UsageError(f"on_difference is a callable, and not {on_difference!r}")
+        for name, hears in (("progress", progress), ("on_difference", on_difference)):
+            if inspect.iscoroutinefunction(hears):
+                raise UsageError(f"{name} is called and not awaited: a plain function, which may make a task of its own")
         self._bar = Bar() if progress is True else None
         self._progress = progress if callable(progress) else self._bar
         self._on_difference = on_difference
