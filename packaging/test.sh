@@ -15,6 +15,12 @@ say() { printf '== %s\n' "$*"; }
 
 (cd "$dist" && sha256sum --quiet --check SHA256SUMS)
 say "the sums are right"
+if command -v lintian >/dev/null; then
+    lintian --allow-root --fail-on error,warning "$dist"/howdah_*.deb
+    say "lintian has no error and no warning"
+else
+    say "lintian is not installed: the Debian package is not looked at"
+fi
 
 # Each place: a way to run howdah, and a directory that it sees as /tmp/h.
 declare -A run seen

@@ -306,6 +306,36 @@ def test_a_plan_of_something_else_is_not_gone_on_with(site: Site, cluster: Any, 
     assert not (site.root / "elsewhere").exists()
 
 
+def test_workers_without_howdah_or_with_another_one_are_left_out(
+    site: Site, cluster: Any, command: Path, options: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    make_big(site.root / "big", 4)
+    # What each worker has is decided by its number.
+    odd = site.files.parent / "odd"
+    odd.write_text(
+        f"""#!/bin/sh
+[ -e "{odd}.$PPID.none" ] && exit 127
+[ "$1" = --version ] && [ -e "{odd}.$PPID.old" ] && echo "howdah 0.0.1" && exit
+echo "$PPID $*" >>"{odd}.said"
+exec "{command}" "$@"
+"""
+    )
+    odd.chmod(0o755)
+    with distributed.Client(cluster) as client:
+        # In the order in which they are asked: the first one's version is the one that counts.
+        addresses = list(client.scheduler_info(n_workers=-1)["workers"])
+        pids = client.run(os.getpid)
+        for address, kind in zip(addresses[1:], ("none", "old"), strict=True):
+            Path(f"{odd}.{pids[address]}.{kind}").touch()
+        done = stripe(client, site.url("big"), site.files / "big", lease="1MiB", options=options, command=str(odd))
+    assert done.leases == 4 and is_whole(site)
+    said = Path(f"{odd}.said").read_text().splitlines()
+    assert {line.split()[0] for line in said} == {str(pids[addresses[0]])}
+    warnings = [record.getMessage() for record in caplog.records if record.name == "howdah"]
+    assert any(addresses[1] in line and "left out" in line for line in warnings)
+    assert any(addresses[2] in line and "it has howdah 0.0.1, others have" in line for line in warnings)
+
+
 def _command(arguments: list[str]) -> tuple[int, str, str]:
     from howdah._command import run
 
