@@ -77,7 +77,8 @@ for server in "${places[@]}"; do
     # Not `exec` in a pipe: its own process, which is ended by its number.
     ${run[$server]} howdah serve --user root --root "${!home}/root" --listen 127.0.0.1:0 --authorized-keys "${!home}/keys" >"$work/log" 2>&1 &
     serving=$!
-    until grep -q 'serving .* on ' "$work/log"; do
+    # The line behind the one with the address: a line is not written at once.
+    until grep -q 'server key' "$work/log"; do
         kill -0 "$serving" 2>/dev/null || { cat "$work/log"; exit 1; }
         read -rt 0.05 <> <(:) || true
     done
