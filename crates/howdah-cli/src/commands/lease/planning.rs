@@ -30,7 +30,7 @@ pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
 }
 
 fn planned(args: &PlanArgs, signals: &Signals) -> anyhow::Result<()> {
-    let far = far(&args.destination);
+    let far = far(&args.destination)?;
     let places = std::iter::once(&args.source).chain(&far);
     let mut config = config(&args.connect, places)?;
     config.warn = Log::new(|line| ui::say_marked("warning", line));
@@ -102,6 +102,10 @@ pub(super) fn tell(
 
 /// What would fail after all the work fails now.
 fn check_out(out: &Path) -> Result<(), Error> {
+    if out == Path::new("-") {
+        let text = "--out writes the plan to a file; name one (standard output gets the numbers of its leases)";
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
     let above = out.parent().filter(|above| !above.as_os_str().is_empty());
     if let Some(above) = above.filter(|above| !above.is_dir()) {
         return Err(no_directory(above));
@@ -114,9 +118,19 @@ fn check_out(out: &Path) -> Result<(), Error> {
 }
 
 /// Where it goes, if that is on another machine.
-fn far(asked: &Path) -> Option<Location> {
-    let parsed = Location::try_from(asked.as_os_str()).ok();
-    parsed.filter(Location::is_remote)
+fn far(asked: &Path) -> Result<Option<Location>, Error> {
+    let parsed = Location::try_from(asked.as_os_str())
+        .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+    match parsed {
+        Location::File(_) => Ok(None),
+        place if place.is_remote() => Ok(Some(place)),
+        other => {
+            let text = format!(
+                "{other} is no file, and what is moved in parts must become one; a file of that name is written ./{other}"
+            );
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+    }
 }
 
 fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Result<Plan> {
@@ -124,10 +138,10 @@ fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Resul
     if asked.as_os_str().as_bytes().ends_with(b"/") && !asked.is_dir() {
         return Err(no_directory(asked).into());
     }
-    let text = destination(asked, source, true)?;
+    let text = destination(args, source, true)?;
     let plan = Plan::new(
         id(),
-        source.to_string(),
+        pushing::text_of(source)?,
         text,
         version(&found.identity),
         args.lease,
@@ -140,7 +154,12 @@ pub(super) fn usage(error: &PlanError) -> Error {
 }
 
 /// The path of what is to come: below a directory that is there it has the source's name, if that is to be `inside`.
-pub(super) fn destination(asked: &Path, source: &Location, inside: bool) -> anyhow::Result<String> {
+pub(super) fn destination(
+    args: &PlanArgs,
+    source: &Location,
+    inside: bool,
+) -> anyhow::Result<String> {
+    let asked = &args.destination;
     // Without a slash at its end.
     let mut destination: PathBuf = std::path::absolute(asked)?.components().collect();
     if inside && destination.is_dir() {
@@ -153,11 +172,27 @@ pub(super) fn destination(asked: &Path, source: &Location, inside: bool) -> anyh
         };
         destination.push(name);
     }
+    if is_one_name(&args.out, &destination) {
+        let out = args.out.display();
+        let text =
+            format!("--out {out}: that is what the source becomes; name another file for the plan");
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
     let text = destination.into_os_string().into_string();
     Ok(text.map_err(|_| {
-        let text = "a plan is text, and the name of the destination is none (UTF-8)";
+        let text = "a plan is text, and the name of the destination is none (UTF-8); name another one that it becomes";
         Error::new(ErrorKind::Usage, text)
     })?)
+}
+
+/// Whether both are a name in one directory, whatever leads there.
+fn is_one_name(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| {
+        let path: PathBuf = std::path::absolute(path).ok()?.components().collect();
+        let above = std::fs::canonicalize(path.parent()?).ok()?;
+        Some(above.join(path.file_name()?))
+    };
+    whole(a).is_some_and(|a| whole(b) == Some(a))
 }
 
 /// 64 bits: as good as never twice in one directory.

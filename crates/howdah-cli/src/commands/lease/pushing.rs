@@ -88,7 +88,10 @@ pub(super) fn text_of(place: &Location) -> Result<String, Error> {
     if again.is_ok_and(|again| again == *place) {
         return Ok(text);
     }
-    let text = "a plan is text, and a name in it is none (UTF-8)";
+    let text = format!(
+        "a plan is text, and a name in {} is none (UTF-8); give it another name, or move it by 'howdah cp'",
+        ui::printable(&text)
+    );
     Err(Error::new(ErrorKind::Usage, text))
 }
 

@@ -4,6 +4,7 @@
 //! of them is what a copy keeps. Contents are left to movers.
 
 use super::beneath::{self, Dir};
+use super::pushing::text_of;
 use super::room::{self, Room};
 use super::shape::{self, Shapes};
 use super::{below, failed, path_of, planning, version};
@@ -39,10 +40,10 @@ pub(super) fn plan(
     }
     let (source, is_inside) = without_dot(source);
     let source = &source;
-    let destination = planning::destination(&args.destination, source, !is_inside)?;
+    let destination = planning::destination(args, source, !is_inside)?;
     let order = TreeOrder {
         id: planning::id(),
-        source: source.to_string(),
+        source: text_of(source)?,
         destination: destination.clone(),
         lease_bytes: args.lease,
         archive: args.archive,
