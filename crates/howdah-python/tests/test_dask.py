@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -302,6 +303,11 @@ def test_a_plan_of_something_else_is_not_gone_on_with(site: Site, cluster: Any, 
             stripe(client, str(site.files / "two"), site.url("elsewhere"), options=options)
         done = stripe(client, str(site.files / "two"), site.url("there"), options=options)
         assert done.destination == site.url("there")
+        # Of a plan that nothing is left of.
+        howdah_plan(client, site.url("one"), site.files / "gone", site.files / "gone.plan", planned)
+        shutil.rmtree(next(site.files.glob(".gone.*")))
+        with pytest.raises(StripeError, match=r"to begin anew, remove .*gone\.plan"):
+            stripe(client, site.url("one"), site.files / "gone", options=options)
     assert (site.root / "there").read_bytes() == (site.files / "two").read_bytes()
     assert not (site.root / "elsewhere").exists()
 

@@ -25,6 +25,15 @@ def bar(**keywords: Any) -> Any:
     return tqdm(**keywords)
 
 
+def check_heard(name: str, hears: Any) -> None:
+    """Raises if nobody would hear of anything."""
+    if not (hears is None or callable(hears) or (name == "progress" and isinstance(hears, bool))):
+        bar = "True for a bar, or " if name == "progress" else ""
+        raise UsageError(f"{name} is {bar}a callable, and not {hears!r}")
+    if inspect.iscoroutinefunction(hears):
+        raise UsageError(f"{name} is called and not awaited: a plain function, which may make a task of its own")
+
+
 class Bar:
     """A progress bar by tqdm, of whatever is given ``progress=Bar()``. Keywords are tqdm's."""
 
@@ -55,13 +64,8 @@ class Ear:
         on_difference: Callable[[Difference], object] | None = None,
         differences_max: int = 0,
     ) -> None:
-        if not (progress is None or isinstance(progress, bool) or callable(progress)):
-            raise UsageError(f"progress is True for a bar, or a callable, and not {progress!r}")
-        if on_difference is not None and not callable(on_difference):
-            raise UsageError(f"on_difference is a callable, and not {on_difference!r}")
-        for name, hears in (("progress", progress), ("on_difference", on_difference)):
-            if inspect.iscoroutinefunction(hears):
-                raise UsageError(f"{name} is called and not awaited: a plain function, which may make a task of its own")
+        check_heard("progress", progress)
+        check_heard("on_difference", on_difference)
         self._bar = Bar() if progress is True else None
         self._progress = progress if callable(progress) else self._bar
         self._on_difference = on_difference

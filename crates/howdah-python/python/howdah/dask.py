@@ -25,6 +25,7 @@ from typing import Any
 from ._campaign import campaign
 from ._command import run as _run
 from ._crew import Crew, Running
+from ._errors import NotFoundError
 
 __all__ = ["Stripe", "StripeError", "campaign", "stripe"]
 
@@ -271,7 +272,13 @@ class _Stripe(Crew):
         )
 
     def _state(self, plan: str) -> dict[str, Any]:
-        return json.loads(self._ask(_run, self.command, ["finish", "--check", "--json", plan, *self.end_options]))
+        try:
+            return json.loads(self._ask(_run, self.command, ["finish", "--check", "--json", plan, *self.end_options]))
+        except StripeError as error:
+            if error.code != NotFoundError.exit_code:
+                raise
+            # As the end of a call leaves it that was ended between the two.
+            raise StripeError(f"{error}; to begin anew, remove {plan}", error.code) from None
 
     def _move_all(self, plan: str, missing: set[int]) -> None:
         waiting = sorted(missing)
