@@ -368,6 +368,8 @@ def test_an_existing_directory_gets_the_file_below_it(site: Site, cluster: Any, 
     [
         ("movers", {"movers": 0}),
         ("movers", {"movers": "tcp://127.0.0.1:1"}),
+        ("movers", {"movers": 1.5}),
+        ("and so is", {"dst": "host:there"}),
         ("options is a list", {"options": "--limit 1gbit"}),
         ("distributed.Client", {"client": None}),
         ("power of two", {"lease": "3MiB"}),
@@ -380,10 +382,13 @@ def test_what_makes_no_sense_is_said_at_once(site: Site, said: str, given: dict[
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        given = {"client": client, "options": options, **given}
+        call: dict[str, Any] = {"client": client, "src": site.url("big"), "dst": site.files / "big", "options": options, **given}
         with pytest.raises(StripeError, match=said) as caught:
-            stripe(src=site.url("big"), dst=site.files / "big", **given)
+            stripe(**call)
         assert caught.value.code == 2
+        client.close()
+        with pytest.raises(StripeError, match="client is closed"):
+            stripe(client, site.url("big"), site.files / "big")
     assert list(site.files.iterdir()) == []
 
 

@@ -17,7 +17,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,8 @@ def stripe(
     _check(client, movers, options)
     src, dst = os.fspath(src), os.fspath(dst)
     far = _is_far(dst)
+    if far and _is_far(src):
+        raise StripeError(f"{src} is on another machine, and so is {dst}: one of both is a path that all movers see", 2)
     # Workers have working directories of their own.
     src = src if _is_far(src) else _absolute(src)
     path = dst if far else os.path.abspath(dst)
@@ -123,9 +125,12 @@ def _check(client: Any, movers: Any, options: Any) -> None:
         raise StripeError("the client is asynchronous, and stripe blocks: give it one of its own, in a thread", 2)
     if not callable(getattr(client, "submit", None)):
         raise StripeError(f"client is a distributed.Client, and not {client!r}", 2)
+    if getattr(client, "status", "running") in ("closing", "closed"):
+        raise StripeError("the client is closed", 2)
     if isinstance(options, (str, bytes)):
         raise StripeError(f"options is a list of words, as on the command line, and not {options!r}", 2)
-    if isinstance(movers, (str, bytes)) or (isinstance(movers, int) and movers < 1):
+    is_known = movers is None or (isinstance(movers, (int, Iterable)) and not isinstance(movers, (str, bytes, bool)))
+    if not is_known or (isinstance(movers, int) and movers < 1):
         raise StripeError(f"movers is how many move, from 1, or a list of workers' addresses, and not {movers!r}", 2)
 
 
