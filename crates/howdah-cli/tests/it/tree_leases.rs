@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::support::place::{SmallDisk, content};
-use crate::support::process::{Input, Server};
+use crate::support::process::{Input, Process, Server};
 use crate::support::relay::{Fate, Relay, Way};
 use crate::support::sshd::Sshd;
 use crate::support::trees::{Plan, look, make_small, make_tree, remove, rooms};
@@ -335,6 +335,37 @@ fn finishing_that_is_ended_while_it_clears_up_is_told_and_done_by_the_next() {
     assert_eq!(plan.missing(), "");
     let again = plan.finish(&[]);
     assert_eq!((again.code, again.out), (Some(0), first.out));
+    assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    server.stop();
+}
+
+/// Each of them has given it its name, or says that another one has.
+#[test]
+fn two_that_finish_at_once_agree() {
+    let site = Site::new(100);
+    make_small(&site.root("source"));
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-a"], &server.url("source"), "new");
+    plan.move_all(0..plan.leases, &[]);
+    let both = [0, 1].map(|_| {
+        let args = ["finish", "--accept-new", &plan.file];
+        site.start(Host::Here, "client", &args, Input::None)
+    });
+    let done = both.map(Process::finish);
+    assert!(done.iter().any(|done| done.code == Some(0)));
+    for done in &done {
+        match done.code {
+            Some(0) => assert!(done.out.ends_with(b"/new\n"), "{:?}", done.out),
+            Some(NOT_FOUND) => assert!(
+                done.err.contains("another 'howdah finish'")
+                    || done.err.contains("the plan is finished"),
+                "{}",
+                done.err
+            ),
+            code => panic!("{code:?}: {}", done.err),
+        }
+    }
+    assert_eq!(look(&plan.target), copied(&site, &server, &["-a"]));
     assert_eq!(rooms(&site), Vec::<PathBuf>::new());
     server.stop();
 }
