@@ -229,7 +229,7 @@ impl Sums {
         let file = made.map_err(|e| failed("write the list", path, &e))?;
         Ok(Self {
             file: BufWriter::new(file),
-            path: path.to_path_buf(),
+            path: path.clone(),
         })
     }
 
