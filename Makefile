@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe future sim-sessions bench-loops bench-steps house lint-features lint-unused lint-msrv lint-api
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe bench-campaign future sim-sessions bench-loops bench-steps house lint-features lint-unused lint-msrv lint-api
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -295,6 +295,12 @@ bench-stripe: setup-bench ## Measure: one file by 1, 2, 4 and 8 Dask workers, ea
 	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
 	wheel="$$(echo "$(DIST)"/howdah-*.whl)"; "$$venv/bin/pip" install --quiet --disable-pip-version-check "$$wheel[dask]"; \
 	$(SUDO) "$$venv/bin/python" -B benches/stripe.py $(BENCH)
+
+bench-campaign: ## Measure: 400 quick cells by Dask workers, two of which are killed, beside one machine's, file by file (BENCH="--workers 8" and other flags)
+	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
+	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
+	wheel="$$(echo "$(DIST)"/howdah-*.whl)"; "$$venv/bin/pip" install --quiet --disable-pip-version-check "$$wheel[dask,lab]"; \
+	"$$venv/bin/python" -B benches/campaign.py $(BENCH)
 
 bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS), and copies beside each kind of hostile peer
 	$(call say,a flood at the door)

@@ -15,6 +15,12 @@ say() { printf '== %s\n' "$*"; }
 
 (cd "$dist" && sha256sum --quiet --check SHA256SUMS)
 say "the sums are right"
+if command -v lintian >/dev/null; then
+    lintian --allow-root --fail-on error,warning "$dist"/howdah_*.deb
+    say "lintian has no error and no warning"
+else
+    say "lintian is not installed: the Debian package is not looked at"
+fi
 
 # Each place: a way to run howdah, and a directory that it sees as /tmp/h.
 declare -A run seen
@@ -71,7 +77,8 @@ for server in "${places[@]}"; do
     # Not `exec` in a pipe: its own process, which is ended by its number.
     ${run[$server]} howdah serve --user root --root "${!home}/root" --listen 127.0.0.1:0 --authorized-keys "${!home}/keys" >"$work/log" 2>&1 &
     serving=$!
-    until grep -q 'serving .* on ' "$work/log"; do
+    # The line behind the one with the address: a line is not written at once.
+    until grep -q 'server key' "$work/log"; do
         kill -0 "$serving" 2>/dev/null || { cat "$work/log"; exit 1; }
         read -rt 0.05 <> <(:) || true
     done

@@ -41,6 +41,32 @@ pub(crate) fn check(flag: &str, path: &Path, is_ours: fn(&[u8]) -> bool) -> Resu
     }
 }
 
+/// The same of a file that may not be there yet, whose place others look at.
+pub(crate) fn check_there(
+    flag: &str,
+    path: &Path,
+    is_ours: fn(&[u8]) -> bool,
+) -> Result<(), Error> {
+    if path.is_file() {
+        check(flag, path, is_ours)
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether that is how a list of files and hashes begins, as b3sum and sha256sum write it.
+pub(crate) fn is_list(head: &[u8]) -> bool {
+    let line = head.strip_prefix(b"\\").unwrap_or(head);
+    line.get(..64)
+        .is_some_and(|hash| hash.iter().all(u8::is_ascii_hexdigit))
+        && line.get(64) == Some(&b' ')
+}
+
+/// Whether that is how a receipt begins.
+pub(crate) fn is_receipt(head: &[u8]) -> bool {
+    head.starts_with(b"{\"files\":[")
+}
+
 /// An error of such a file, in words and of its kind.
 pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     let kind = match error.kind() {

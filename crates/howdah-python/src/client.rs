@@ -141,6 +141,11 @@ impl Wanted {
                 return Err(Error::new(ErrorKind::Usage, text));
             };
             *place = value.clone();
+            // The words of what reads it name no option.
+            serde_json::from_value::<TreeOptions>(all.clone()).map_err(|e| {
+                let text = format!("the option {name} cannot be {value}: {e}");
+                Error::new(ErrorKind::Usage, text)
+            })?;
         }
         let mut options: TreeOptions = serde_json::from_value(all).map_err(wrong)?;
         for (include, patterns) in [(true, &self.include), (false, &self.exclude)] {

@@ -113,7 +113,7 @@ def test_failures_are_of_a_class(site: Site) -> None:
         ("at least 64000", lambda: howdah.Client(limit_bps=1)),
         ("not 1/N", lambda: howdah.Client(share="2/8")),
         ("no option colour", lambda: client.copy("a", site.url("b"), colour=1)),  # type: ignore[call-arg] # pyright: ignore
-        ("an option", lambda: client.copy("a", site.url("b"), min_size="big")),  # type: ignore[arg-type] # pyright: ignore
+        ("min_size cannot be", lambda: client.copy("a", site.url("b"), min_size="big")),  # type: ignore[arg-type] # pyright: ignore
         ("a place is", lambda: client.copy(7, site.url("b"))),  # type: ignore[arg-type] # pyright: ignore
         ("howdah://", lambda: client.copy("a", "howdah://[::1")),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -17,7 +18,7 @@ from conftest import Site, make_big
 
 distributed: Any = pytest.importorskip("distributed")
 
-from howdah.dask import StripeError, _Stripe, stripe  # noqa: E402
+from howdah.dask import StripeError, _known, _Stripe, stripe  # noqa: E402
 
 MIB = 1 << 20
 SIZE_MIB = 32
@@ -277,3 +278,135 @@ def test_a_directory_is_pushed_with_a_worker_that_is_killed(site: Site, cluster:
     assert [path.name for path in site.files.iterdir()] == ["tree"]
     assert [path.name for path in site.root.iterdir()] == ["tree"]
     assert look(site.root / "tree") == look(site.files / "tree")
+
+
+def test_a_plan_of_something_else_is_not_gone_on_with(site: Site, cluster: Any, options: list[str]) -> None:
+    """Left by a call that was interrupted: what it is of would come under the name that is asked for now."""
+    for name in ("one", "two"):
+        make_big(site.root / name, 2)
+        make_big(site.files / name, 2)
+    with distributed.Client(cluster) as client:
+        planned = [*options, "--lease", "1MiB"]
+        howdah_plan(client, site.url("one"), site.files / "target", site.files / "target.plan", planned)
+        with pytest.raises(StripeError, match=r"target\.plan is the plan of .*/one to .*remove it"):
+            stripe(client, site.url("two"), site.files / "target", options=options)
+        # It is still gone on with by who means it, however that is written.
+        address = site.url("one").replace("howdah://", "HOWDAH://".lower())
+        stripe(client, address, str(site.files) + "/./target", options=options)
+        assert (site.files / "target").read_bytes() == (site.root / "one").read_bytes()
+        # Where the plan of a file that is pushed stands says nothing of where it goes.
+        code, _, said = client.submit(
+            _command, ["plan", str(site.files / "two"), site.url("there"), "-o", str(site.files / "two.plan"), *planned]
+        ).result()
+        assert code == 0, said
+        with pytest.raises(StripeError, match="not of .* to .*elsewhere"):
+            stripe(client, str(site.files / "two"), site.url("elsewhere"), options=options)
+        done = stripe(client, str(site.files / "two"), site.url("there"), options=options)
+        assert done.destination == site.url("there")
+        # Of a plan that nothing is left of.
+        howdah_plan(client, site.url("one"), site.files / "gone", site.files / "gone.plan", planned)
+        shutil.rmtree(next(site.files.glob(".gone.*")))
+        with pytest.raises(StripeError, match=r"to begin anew, remove .*gone\.plan"):
+            stripe(client, site.url("one"), site.files / "gone", options=options)
+    assert (site.root / "there").read_bytes() == (site.files / "two").read_bytes()
+    assert not (site.root / "elsewhere").exists()
+
+
+def test_workers_without_howdah_or_with_another_one_are_left_out(
+    site: Site, cluster: Any, command: Path, options: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    make_big(site.root / "big", 4)
+    # What each worker has is decided by its number.
+    odd = site.files.parent / "odd"
+    odd.write_text(
+        f"""#!/bin/sh
+[ -e "{odd}.$PPID.none" ] && exit 127
+[ "$1" = --version ] && [ -e "{odd}.$PPID.old" ] && echo "howdah 0.0.1" && exit
+echo "$PPID $*" >>"{odd}.said"
+exec "{command}" "$@"
+"""
+    )
+    odd.chmod(0o755)
+    with distributed.Client(cluster) as client:
+        # In the order in which they are asked: the first one's version is the one that counts.
+        addresses = list(client.scheduler_info(n_workers=-1)["workers"])
+        pids = client.run(os.getpid)
+        for address, kind in zip(addresses[1:], ("none", "old"), strict=True):
+            Path(f"{odd}.{pids[address]}.{kind}").touch()
+        done = stripe(client, site.url("big"), site.files / "big", lease="1MiB", options=options, command=str(odd))
+    assert done.leases == 4 and is_whole(site)
+    said = Path(f"{odd}.said").read_text().splitlines()
+    assert {line.split()[0] for line in said} == {str(pids[addresses[0]])}
+    warnings = [record.getMessage() for record in caplog.records if record.name == "howdah"]
+    assert any(addresses[1] in line and "left out" in line for line in warnings)
+    assert any(addresses[2] in line and "it has howdah 0.0.1, others have" in line for line in warnings)
+
+
+def _command(arguments: list[str]) -> tuple[int, str, str]:
+    from howdah._command import run
+
+    return run(None, arguments)
+
+
+def test_an_existing_directory_gets_the_file_below_it(site: Site, cluster: Any, options: list[str], monkeypatch: Any) -> None:
+    """And a relative source is that of the caller, not of workers."""
+    odd = "a b\n'c"
+    make_big(site.root / odd, 1)
+    (site.files / "into").mkdir()
+    monkeypatch.chdir(site.files / "into")
+    with distributed.Client(cluster) as client:
+        done = stripe(client, site.url(odd), site.files / "into", options=options)
+        assert (done.destination, done.bytes) == (str(site.files / "into" / odd), MIB)
+        assert (site.files / "into" / odd).read_bytes() == (site.root / odd).read_bytes()
+        stripe(client, Path(odd), site.url("back"), options=options)
+    assert (site.root / "back").read_bytes() == (site.root / odd).read_bytes()
+    assert [path.name for path in (site.files / "into").iterdir()] == [odd]
+
+
+@pytest.mark.parametrize(
+    ("said", "given"),
+    [
+        ("movers", {"movers": 0}),
+        ("movers", {"movers": "tcp://127.0.0.1:1"}),
+        ("movers", {"movers": 1.5}),
+        ("and so is", {"dst": "host:there"}),
+        ("options is a list", {"options": "--limit 1gbit"}),
+        ("distributed.Client", {"client": None}),
+        ("power of two", {"lease": "3MiB"}),
+        ("not a size", {"lease": "much"}),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_once(site: Site, said: str, given: dict[str, Any], options: list[str]) -> None:
+    make_big(site.root / "big", 1)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        call: dict[str, Any] = {"client": client, "src": site.url("big"), "dst": site.files / "big", "options": options, **given}
+        with pytest.raises(StripeError, match=said) as caught:
+            stripe(**call)
+        assert caught.value.code == 2
+        client.close()
+        with pytest.raises(StripeError, match="client is closed"):
+            stripe(client, site.url("big"), site.files / "big")
+    assert list(site.files.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("howdah://h/x", "howdah://H:4433/x/", True),
+        ("howdah://[::1]/x", "howdah://[::1]:4433/x", True),
+        ("howdah://h/x", "howdah://h:4434/x", False),
+        ("h:x", "ssh://h:22/~/x", True),
+        ("u@h:/x", "ssh://u@h/x", True),
+        ("h:~/x", "h:x", True),
+        ("h:/x", "h:x", False),
+        ("h:", "ssh://h/~", True),
+        ("a@h:x", "b@h:x", False),
+        ("/a/b/", "/a/b", True),
+        ("/a:b", "a:b", False),
+    ],
+)
+def test_a_place_is_known_however_it_is_written(one: str, other: str, is_same: bool) -> None:
+    assert (_known(one) == _known(other)) == is_same

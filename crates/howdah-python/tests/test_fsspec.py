@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import resource
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -189,3 +191,78 @@ def test_who_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
     fs = HowdahFileSystem("127.0.0.1", 1, config_dir=tmp_path, transport="udp", skip_instance_cache=True)
     with pytest.raises(ConnectionError):
         fs.ls("/")
+
+
+def test_a_small_file_has_its_name_when_all_of_it_is_there(
+    site: Site, fs: HowdahFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there stays, where the disk is full in the midst of it."""
+    (site.root / "new").write_bytes(bytes(1 << 20))
+    there = site.files / "there"
+    there.write_text("before")
+    there.chmod(0o640)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limit[1]))
+    try:
+        with pytest.raises(OSError):
+            fs.get_file("/new", str(there))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert there.read_text() == "before"
+    assert [path.name for path in site.files.iterdir()] == ["there"]
+    fs.get_file("/new", str(there))
+    assert there.read_bytes() == bytes(1 << 20) and there.stat().st_mode & 0o777 == 0o640
+    (site.files / "link").symlink_to("there")
+    fs.pipe_file("/new", b"two")
+    fs.get_file("/new", str(site.files / "link"))
+    assert (site.files / "link").is_symlink() and there.read_text() == "two"
+    (site.files / "dir").mkdir()
+    with pytest.raises(IsADirectoryError):
+        fs.get_file("/new", str(site.files / "dir"))
+
+
+@pytest.mark.parametrize("name", ["a b", "new\nline", "%20", "a#b?c", "[x]*", "-r", "~", "two\udcff", "host:x", "\\u"])
+def test_a_name_is_the_name_whatever_is_in_it(site: Site, fs: HowdahFileSystem, name: str) -> None:
+    """Also of what is copied by a session of its own."""
+    content = os.urandom((8 << 20) + 1)
+    (site.files / "big").write_bytes(content)
+    fs.put_file(str(site.files / "big"), f"/{name}")
+    assert (site.root / name).read_bytes() == content
+    assert fs.info(f"/{name}")["size"] == len(content)
+    fs.get_file(f"/{name}", str(site.files / name))
+    assert (site.files / name).read_bytes() == content
+    assert fs.cat_file(f"/{name}", -3) == content[-3:]
+    fs.pipe_file(f"/{name}", b"")
+    assert fs.cat_file(f"/{name}") == b""
+    fs.mv(f"/{name}", f"/{name}2")
+    fs.rm_file(f"/{name}2")
+    assert list(site.root.iterdir()) == []
+
+
+def test_what_cannot_be_is_said_and_changes_nothing(site: Site, fs: HowdahFileSystem) -> None:
+    (site.root / "dir").mkdir()
+    (site.root / "dir" / "file").write_text("before")
+    with pytest.raises(IsADirectoryError, match="dir is a directory"):
+        fs.open("/dir")
+    with pytest.raises(howdah.Error, match="not empty"):
+        fs.rmdir("/dir")
+    with pytest.raises(FileNotFoundError):
+        fs.rmdir("/none")
+    fs.mkdir("/empty")
+    fs.rmdir("/empty")
+    assert not (site.root / "empty").exists()
+    with pytest.raises(ValueError, match="2 paths have as many starts"):
+        fs.cat_ranges(["/dir/file"] * 2, [0], [1, 2])
+    # One whose writer fails is not whole.
+    with pytest.raises(KeyError), fs.open("/dir/file", "wb") as file:
+        file.write(b"aft")
+        raise KeyError
+    assert (site.root / "dir" / "file").read_text() == "before"
+    with pytest.raises(OSError) as caught:
+        fs.get_file("/dir/file", "/proc/nothing")
+    assert caught.value.filename == "/proc/nothing"
+    for call in (lambda: fsspec.open("howdah:///x").open(), lambda: fsspec.filesystem("howdah+ssh")):
+        with pytest.raises(howdah.UsageError, match="a host is missing"):
+            call()

@@ -131,6 +131,10 @@ def test_cells_that_cannot_be_run_say_why(scenario: Path, tmp_path: Path) -> Non
 def test_mistakes_are_exceptions(scenario: Path, results: Results, tmp_path: Path) -> None:
     with pytest.raises(howdah.UsageError, match="no-such.toml"):
         howdah.lab.run(tmp_path / "no-such.toml", out=tmp_path / "out")
+    with pytest.raises(howdah.UsageError, match="progress is True for a bar"):
+        howdah.lab.run(scenario, out=tmp_path / "out", progress="bar")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(howdah.UsageError, match="'-1'.*'--seeds"):
+        howdah.lab.run(scenario, out=tmp_path / "out", seeds=-1)
     with pytest.raises(howdah.UsageError, match="no value"):
         howdah.lab.run(scenario, only={"rtt": ["11ms"]}, out=tmp_path / "out")
     scenario.write_text(SCENARIO.replace("buffer", "bufer"))

@@ -135,10 +135,17 @@ pub(crate) struct LeaseArgs {
     pub(crate) plan: Option<PathBuf>,
 
     /// Which one, from 0. One that was moved already is left as it is
-    #[arg(long, value_name = "ID", requires = "plan")]
+    #[arg(long, value_name = "ID", requires = "plan", value_parser = one_lease)]
     pub(crate) lease: Option<u64>,
 
     /// In which run of it: whoever runs it in a lower one gives up. Without it one more than the highest so far
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) epoch: Option<u64>,
+}
+
+fn one_lease(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        "a lease is named by its number, as in 3; where 'howdah plan' has printed 0-15, a command of its own moves each of them"
+            .to_owned()
+    })
 }

@@ -3,6 +3,7 @@
 use super::connect::config;
 use super::course::Run;
 use crate::args::{Command, ManifestArgs, VerifyArgs};
+use crate::own_file;
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::{
     Cancel, CopyConfig, Error, ErrorKind, Location, Manifest, ManifestHash, Summary, Sums,
@@ -23,7 +24,9 @@ pub(super) fn begin(
         return Ok(None);
     };
     let hash = args.manifest_hash.map(ManifestHash::from);
-    Manifest::new(path, hash, sources, destination, options).map(Some)
+    let manifest = Manifest::new(path, hash, sources, destination, options)?;
+    own_file::check_there("--manifest", path, own_file::is_list)?;
+    Ok(Some(manifest))
 }
 
 /// Writes it when the copy has come to its end, and says so if there is none.

@@ -4,6 +4,7 @@ use super::connect::own_key;
 use super::course::{finish_verification, reporter};
 use crate::args::{ConnectArgs, ManifestArgs, ReceiptCheckArgs, ReceiptCommand};
 use crate::exit;
+use crate::own_file;
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::keys::{self, KeyLine};
 use howdah::{
@@ -30,6 +31,7 @@ pub(super) fn begin(
     let Some(path) = &args.receipt else {
         return Ok(None);
     };
+    own_file::check_there("--receipt", path, own_file::is_receipt)?;
     // Over ssh the session has a key of its own, which is nobody's.
     let identity = own_key(connect)?;
     let cancel = signals.cancel();

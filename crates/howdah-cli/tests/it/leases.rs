@@ -9,9 +9,11 @@ use crate::support::relay::{Fate, Relay, Way};
 use crate::support::sshd::Sshd;
 use crate::support::{Host, Site};
 use rustix::process::Signal;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -531,6 +533,65 @@ fn what_cannot_be_planned_is_said() {
     let args = ["cp", "--plan", "x"];
     let done = site.run(Host::Here, "client", &args, Input::None);
     done.assert_failed(USAGE, &["--lease"]);
+    for (plan, lease, part) in [
+        ("x", "0-15", "a command of its own"),
+        (".", "0", "is a directory"),
+    ] {
+        let args = ["cp", "--plan", plan, "--lease", lease];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        done.assert_failed(USAGE, &[part]);
+    }
+    server.stop();
+}
+
+/// What means something else to `howdah cp` is no name of a file here either, and a plan is not written where its file is to be.
+#[test]
+fn names_that_mean_something_else_are_no_places_of_a_plan() {
+    let site = Site::new(60);
+    let server = site.serve();
+    write_source(&site, "words", 10);
+    let (source, target, file) = (
+        server.url("source"),
+        site.file("target"),
+        site.file("no.plan"),
+    );
+    let (dir, below) = (site.file("."), site.file("source"));
+    for (out, to, parts) in [
+        (&*file, "-", &["- is no file", "./-"][..]),
+        (&file, "null:", &["null: is no file", "./null:"]),
+        (&file, "zero:5", &["zero:5 is no file"]),
+        (&file, "s3://bucket/x", &["s3://bucket/x", "howdah://"]),
+        ("-", &target, &["--out writes the plan to a file"]),
+        (&target, &target, &["that is what the source becomes"]),
+        // As it is called below a directory that is there.
+        (&below, &dir, &["that is what the source becomes"]),
+    ] {
+        let args = ["plan", "--accept-new", "-o", out, &source, to];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        done.assert_failed(USAGE, parts);
+        assert!(!Path::new(&file).exists() && !Path::new(&target).exists());
+        assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    }
+    server.stop();
+}
+
+/// A plan is text: what it cannot name is not planned as something else.
+#[test]
+fn a_source_whose_name_is_no_text_is_not_planned_as_another() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let odd = Path::new(&site.root(".")).join(OsStr::from_bytes(b"\xffdir"));
+    fs::create_dir(&odd).unwrap();
+    fs::write(odd.join("file"), "1").unwrap();
+    let (file, target) = (site.file("no.plan"), site.file("target"));
+    for (kind, source) in [("-r", "*dir"), ("--json", "*dir/file")] {
+        let source = server.url(source);
+        let args = ["plan", "--accept-new", kind, "-o", &file, &source, &target];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        done.assert_failed(USAGE, &["a plan is text", "howdah cp"]);
+        assert!(!Path::new(&file).exists());
+        assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    }
     server.stop();
 }
 

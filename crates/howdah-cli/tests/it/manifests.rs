@@ -261,7 +261,8 @@ fn a_copy_that_is_not_complete_writes_no_manifest() {
     fs::create_dir(site.root("to")).unwrap();
     fs::create_dir(site.file("to")).unwrap();
     let (list, old) = (site.file("sums"), site.file("old"));
-    fs::write(&old, "as it was").unwrap();
+    let was = format!("{}  as it was\n", blake3::hash(b"").to_hex());
+    fs::write(&old, &was).unwrap();
     for list in [&list, &old] {
         let missing = site.file("missing");
         for args in [
@@ -274,7 +275,7 @@ fn a_copy_that_is_not_complete_writes_no_manifest() {
         }
     }
     assert!(!Path::new(&list).exists());
-    assert_eq!(fs::read_to_string(&old).unwrap(), "as it was");
+    assert_eq!(fs::read_to_string(&old).unwrap(), was);
     // Interrupted.
     fs::create_dir(site.file("many")).unwrap();
     fs::write(site.file("many/big"), content("slow", 8 << 20)).unwrap();
@@ -675,4 +676,37 @@ fn verify_takes_no_hostile_manifest() {
     // Without end.
     let done = verify(&site, &["--manifest", "/dev/zero", &dir]);
     assert_eq!(done.code, Some(USAGE), "{}", done.err);
+}
+
+/// Whoever mistypes its name loses nothing by it.
+#[test]
+fn a_list_and_a_receipt_replace_nothing_but_one_of_theirs() {
+    let site = Site::new(100);
+    let server = site.serve();
+    write(site.file("a"), b"a");
+    let (a, mine, to) = (site.file("a"), site.file("mine"), server.url("to"));
+    let run = |flag: &str, command: &str| {
+        let args = [command, "--accept-new", flag, &mine, &a, &to];
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    let list = format!("{}  a\n", blake3::hash(b"before").to_hex());
+    for (flag, theirs) in [
+        ("--manifest", list.as_str()),
+        ("--receipt", "{\"files\":[]}"),
+    ] {
+        for command in ["cp", "sync"] {
+            fs::write(&mine, "not theirs\n").unwrap();
+            run(flag, command).assert_failed(USAGE, &[flag, "another kind of file is there"]);
+            assert_eq!(fs::read_to_string(&mine).unwrap(), "not theirs\n");
+            assert!(!Path::new(&site.root("to")).exists());
+        }
+        for replaced in [theirs, ""] {
+            fs::write(&mine, replaced).unwrap();
+            let done = run(flag, "cp");
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            assert_ne!(fs::read_to_string(&mine).unwrap(), replaced);
+        }
+        fs::remove_file(site.root("to")).unwrap();
+    }
+    server.stop();
 }

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::support::place::{SmallDisk, content};
-use crate::support::process::{Input, Server};
+use crate::support::process::{Input, Process, Server};
 use crate::support::relay::{Fate, Relay, Way};
 use crate::support::sshd::Sshd;
 use crate::support::trees::{Plan, look, make_small, make_tree, remove, rooms};
@@ -250,6 +250,49 @@ fn what_cannot_be_planned_is_said() {
     server.stop();
 }
 
+/// Whoever mistypes the name of a list loses nothing by it, not the plan either.
+#[test]
+fn a_list_of_hashes_replaces_nothing_but_another_list() {
+    let site = Site::new(100);
+    fs::create_dir(site.root("source")).unwrap();
+    fs::write(site.root("source/a"), "a").unwrap();
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-r"], &server.url("source"), "new");
+    plan.move_all(0..plan.leases, &[]);
+    let (mine, dir) = (site.file("mine"), site.file("dir"));
+    fs::write(
+        &mine,
+        "mine, and of some length: more than the first line of a list has, which is 64 digits\n",
+    )
+    .unwrap();
+    fs::create_dir(&dir).unwrap();
+    let (before, planned) = (fs::read(&mine).unwrap(), fs::read(&plan.file).unwrap());
+    for (list, part) in [
+        (&*mine, "another kind of file is there"),
+        (&plan.file, "another kind of file is there"),
+        (&plan.target, "there the tree is to be"),
+        (&dir, "writes to a file"),
+        ("/dev/null", "writes to a file"),
+        ("-", "writes to a file"),
+    ] {
+        plan.finish(&["--manifest", list])
+            .assert_failed(USAGE, &["--manifest", part]);
+        assert!(!Path::new(&plan.target).exists());
+    }
+    assert_eq!(fs::read(&mine).unwrap(), before);
+    assert_eq!(fs::read(&plan.file).unwrap(), planned);
+    let list = site.file("list");
+    fs::write(&list, format!("{}  a\n", blake3::hash(b"before").to_hex())).unwrap();
+    let link = site.file("link");
+    std::os::unix::fs::symlink("list", &link).unwrap();
+    let done = plan.finish(&["--keep", "--manifest", &link]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let text = format!("{}  a\n", blake3::hash(b"a").to_hex());
+    assert_eq!(fs::read_to_string(&list).unwrap(), text);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    server.stop();
+}
+
 /// `DIR/.` is what is in it, as `howdah cp` takes it; large files are asked for by names of their own.
 #[test]
 fn what_is_in_a_directory_is_planned_as_the_directory_is() {
@@ -292,6 +335,37 @@ fn finishing_that_is_ended_while_it_clears_up_is_told_and_done_by_the_next() {
     assert_eq!(plan.missing(), "");
     let again = plan.finish(&[]);
     assert_eq!((again.code, again.out), (Some(0), first.out));
+    assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    server.stop();
+}
+
+/// Each of them has given it its name, or says that another one has.
+#[test]
+fn two_that_finish_at_once_agree() {
+    let site = Site::new(100);
+    make_small(&site.root("source"));
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-a"], &server.url("source"), "new");
+    plan.move_all(0..plan.leases, &[]);
+    let both = [0, 1].map(|_| {
+        let args = ["finish", "--accept-new", &plan.file];
+        site.start(Host::Here, "client", &args, Input::None)
+    });
+    let done = both.map(Process::finish);
+    assert!(done.iter().any(|done| done.code == Some(0)));
+    for done in &done {
+        match done.code {
+            Some(0) => assert!(done.out.ends_with(b"/new\n"), "{:?}", done.out),
+            Some(NOT_FOUND) => assert!(
+                done.err.contains("another 'howdah finish'")
+                    || done.err.contains("the plan is finished"),
+                "{}",
+                done.err
+            ),
+            code => panic!("{code:?}: {}", done.err),
+        }
+    }
+    assert_eq!(look(&plan.target), copied(&site, &server, &["-a"]));
     assert_eq!(rooms(&site), Vec::<PathBuf>::new());
     server.stop();
 }

@@ -19,7 +19,7 @@ def environment() -> dict[str, str]:
 
 
 def run(named: str | None, arguments: list[str]) -> tuple[int, str, str]:
-    """Exit code (minus a signal; 127 where there is no command), what it printed, and the last line of what it said."""
+    """Exit code (minus a signal; 127 where there is no command), what it printed, and the last that it said."""
     try:
         done = subprocess.run(
             [command(named), *arguments],
@@ -31,5 +31,7 @@ def run(named: str | None, arguments: list[str]) -> tuple[int, str, str]:
         )
     except OSError as error:
         return 127, "", f"cannot run howdah: {error}"
-    said = [line for line in done.stderr.splitlines() if line]
+    lines = [line for line in done.stderr.splitlines() if line]
+    # What is behind a usage error says where help is.
+    said = [line for line in lines if line.startswith("howdah: ")] or lines
     return done.returncode, done.stdout, said[-1] if said else ""

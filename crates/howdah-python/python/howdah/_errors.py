@@ -126,3 +126,11 @@ def of_kind(kind: str, exit_code: int, message: str) -> Error:
 def of_code(exit_code: int, message: str) -> Error:
     """The exception of a command that ended with this code."""
     return _CLASSES.get(exit_code, Error)(message)
+
+
+_KINDS: dict[str, int] = {**{cls.kind: code for code, cls in _CLASSES.items()}, "protocol": PeerError.exit_code}
+
+
+def of_name(kind: str, message: str) -> Error:
+    """The exception of a failure that was told by its name; of one that is not known here, the general one."""
+    return of_kind(kind, _KINDS.get(kind, Error.exit_code), message)

@@ -14,7 +14,7 @@ from typing import Any, Union
 
 from . import _errors
 from ._command import command, environment
-from ._watch import bar
+from ._watch import bar, check_heard
 
 _LOOK_EVERY_S = 0.2
 
@@ -35,7 +35,7 @@ Watcher = Union[bool, None, Callable[[Progress], object]]
 
 def options(quick: bool, seeds: int | None) -> list[str]:
     """What changes the cells of a scenario."""
-    return [*(["--quick"] if quick else []), *([] if seeds is None else ["--seeds", str(seeds)])]
+    return [*(["--quick"] if quick else []), *([] if seeds is None else [f"--seeds={seeds}"])]
 
 
 def failure(code: int, said: str) -> _errors.Error:
@@ -105,6 +105,7 @@ class Watch:
     """Tells how many cells of a campaign have a result: the command writes a file for each."""
 
     def __init__(self, place: Path, watcher: Watcher, told_before: bool = False) -> None:
+        check_heard("progress", watcher)
         self._place = place
         self._bar: Any = bar(unit="cell") if watcher is True else None
         self._watcher = watcher if callable(watcher) else None

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from os import PathLike
 
 from . import _howdah
+from ._errors import UsageError
 from ._howdah import Identity
+from ._tasks import number, text
 from ._watch import Ear
 
 
@@ -36,8 +38,12 @@ class Bound:
             RefusedError, NotFoundError: the root cannot be opened.
             Error: the address cannot be bound.
         """
+        if isinstance(authorized, (str, bytes)):
+            raise UsageError(f"authorized is a list of lines, as in authorized=[{authorized!r}]")
+        lines = [text("a line of authorized", line) for line in authorized]
         identity = identity or Identity.generate()
-        self._server = _howdah.Server(root, listen, identity, list(authorized), max_rate_bps)
+        most = number("max_rate_bps", max_rate_bps)
+        self._server = _howdah.Server(root, text("listen", listen), identity, lines, most)
         self._task = self._server.task()
 
     @property
@@ -63,18 +69,26 @@ class Server(Bound):
     """
 
     _thread: threading.Thread | None = None
+    _ended = False
 
     def run(self) -> None:
         """Serves until `stop` is called or Ctrl-C comes."""
         self._task.run(Ear())
 
     def start(self) -> None:
-        """Serves on a thread of its own, until `stop`."""
+        """Serves on a thread of its own, until `stop`.
+
+        Raises:
+            RuntimeError: it was started, or stopped, before: it serves once.
+        """
+        if self._thread is not None or self._ended:
+            raise RuntimeError("a server serves once: make another one")
         self._thread = threading.Thread(target=self.run, name="howdah-server", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Ends its sessions and waits until it has ended. It cannot be started again."""
+        self._ended = True
         self._task.cancel()
         if self._thread is not None:
             self._thread.join()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, cast
 
 from . import _howdah
+from ._errors import UsageError
 from ._howdah import Identity
 
 if TYPE_CHECKING:
@@ -78,13 +80,66 @@ class MirrorOptions(TreeOptions, total=False):
     """Below the destination: where files go that are deleted or replaced."""
 
 
-def _json(options: Any) -> str:
-    try:
-        return json.dumps(options)
-    except TypeError as error:
-        from ._errors import UsageError
+_TREE = {name for options in (TreeOptions,) for name in options.__annotations__}
+_MIRROR = _TREE | set(MirrorOptions.__annotations__)
+_LISTS = ("include", "exclude", "link_dest")
 
-        raise UsageError(f"an option: {error}") from error
+
+def _options(options: Mapping[str, Any], known: set[str], call: str) -> dict[str, Any]:
+    """What was given, if it is what that call takes: others of the command's would do what nobody expects of it."""
+    for name in options:
+        if name not in known:
+            more = " (sync has it)" if name in _MIRROR else ""
+            raise UsageError(f"{call} has no option {name}{more}; help(howdah.TreeOptions) has all")
+    return {name: _option(name, value) for name, value in options.items()}
+
+
+def _option(name: str, value: Any) -> Any:
+    if name not in _LISTS:
+        return plain(value)
+    if isinstance(value, (str, bytes, os.PathLike)) or not isinstance(value, Iterable):
+        raise UsageError(f"{name} is a list, as in {name}=[{value!r}]")
+    items: list[Any] = [plain(one) for one in cast("Iterable[Any]", value)]
+    for one in items:
+        if not isinstance(one, str):
+            raise UsageError(f"{name} is a list of str, and {one!r} is none")
+    return items
+
+
+def plain(value: Any) -> Any:
+    """A path as what it is called, and anything else as it is."""
+    return os.fspath(cast("PathLike[Any]", value)) if isinstance(value, os.PathLike) else value
+
+
+def _json(options: Mapping[str, Any]) -> str:
+    for name, value in options.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{name} cannot be {value!r}: {error}") from error
+    return json.dumps(options)
+
+
+def number(name: str, value: Any, *kinds: type) -> Any:
+    """A setting as it is, if it is of such a kind."""
+    # More than a u64 holds is none, and neither is what is no number.
+    is_one = isinstance(value, kinds or (int,)) and not isinstance(value, bool) and 0 <= value < 1 << 64
+    if value is not None and not is_one:
+        what = "a number of bit/s" if name.endswith("_bps") else "a number of seconds"
+        raise UsageError(f"{name} is {what}, 0 or more, and not {value!r}")
+    return value
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"{name} is a str, and not {value!r}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is True or False, and not {value!r}")
+    return value
 
 
 class Settings:
@@ -128,18 +183,20 @@ class Settings:
             UsageError: a setting makes no sense.
             PeerError: a file of keys cannot be used.
         """
+        if identity is not None and not isinstance(identity, Identity):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"identity is a howdah.Identity, as load_or_create makes it of a file, and not {identity!r}")
         settings = _json(
             {
-                "trust": trust,
-                "policy": policy,
-                "rate_bps": rate_bps,
-                "limit_bps": limit_bps,
-                "share": share,
-                "transport": transport,
-                "reconnect_seconds": reconnect_seconds,
-                "wait_for_space_seconds": wait_for_space_seconds,
-                "resume": resume,
-                "reread": reread,
+                "trust": text("trust", trust),
+                "policy": text("policy", policy),
+                "rate_bps": number("rate_bps", rate_bps),
+                "limit_bps": number("limit_bps", limit_bps),
+                "share": text("share", share),
+                "transport": text("transport", transport),
+                "reconnect_seconds": number("reconnect_seconds", reconnect_seconds, int, float),
+                "wait_for_space_seconds": number("wait_for_space_seconds", wait_for_space_seconds, int, float),
+                "resume": flag("resume", resume),
+                "reread": flag("reread", reread),
             }
         )
         self._client = _howdah.Client(settings, identity, config_dir)
@@ -151,7 +208,7 @@ class Settings:
 
     @limit_bps.setter
     def limit_bps(self, bps: int | None) -> None:
-        self._client.limit_bps = bps
+        self._client.limit_bps = number("limit_bps", bps)
 
     @property
     def paused(self) -> bool:
@@ -165,15 +222,19 @@ class Settings:
     def _copy(
         self, source: Place | Sequence[Place], destination: Place, recursive: bool, options: Any
     ) -> _howdah.Task:
-        many = isinstance(source, Sequence) and not isinstance(source, str)
+        many = isinstance(source, Sequence) and not isinstance(source, (str, bytes, bytearray))
         sources: list[Place] = list(source) if many else [source]  # type: ignore[list-item, arg-type]
+        if not sources:
+            raise UsageError("there is nothing to copy: the list of sources is empty")
+        options = _options(options, _TREE, "copy")
+        flag("recursive", recursive)
         if len(sources) == 1 and not recursive and not options:
             return self._client.copy(sources[0], destination)
         options = {**options, "recursive": recursive or bool(options.get("archive"))}
         return self._client.copy_tree(sources, destination, _json(options), False)
 
     def _sync(self, source: Place, destination: Place, options: Any) -> _howdah.Task:
-        return self._client.copy_tree([source], destination, _json(options), True)
+        return self._client.copy_tree([source], destination, _json(_options(options, _MIRROR, "sync")), True)
 
     def _verify(self, a: Place, b: Place, options: Any) -> _howdah.Task:
-        return self._client.verify(a, b, _json(options))
+        return self._client.verify(a, b, _json(_options(options, _TREE, "verify")))

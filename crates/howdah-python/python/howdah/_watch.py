@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Any, Union
 
+from ._errors import UsageError
 from ._results import Difference, Progress
 
 Watcher = Union[bool, None, Callable[[Progress], object]]
@@ -21,6 +23,15 @@ def bar(**keywords: Any) -> Any:
     except ImportError as error:
         raise ImportError("a progress bar needs tqdm: pip install 'howdah[progress]'") from error
     return tqdm(**keywords)
+
+
+def check_heard(name: str, hears: Any) -> None:
+    """Raises if nobody would hear of anything."""
+    if not (hears is None or callable(hears) or (name == "progress" and isinstance(hears, bool))):
+        bar = "True for a bar, or " if name == "progress" else ""
+        raise UsageError(f"{name} is {bar}a callable, and not {hears!r}")
+    if inspect.iscoroutinefunction(hears):
+        raise UsageError(f"{name} is called and not awaited: a plain function, which may make a task of its own")
 
 
 class Bar:
@@ -53,6 +64,8 @@ class Ear:
         on_difference: Callable[[Difference], object] | None = None,
         differences_max: int = 0,
     ) -> None:
+        check_heard("progress", progress)
+        check_heard("on_difference", on_difference)
         self._bar = Bar() if progress is True else None
         self._progress = progress if callable(progress) else self._bar
         self._on_difference = on_difference

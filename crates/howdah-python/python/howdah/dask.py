@@ -10,13 +10,14 @@ Needs ``distributed``, which ``pip install howdah[dask]`` brings. All sizes are 
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import logging
 import os
 import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from typing import Any
 from ._campaign import campaign
 from ._command import run as _run
 from ._crew import Crew, Running
+from ._errors import NotFoundError
 
 __all__ = ["Stripe", "StripeError", "campaign", "stripe"]
 
@@ -69,8 +71,8 @@ class Stripe:
 
 def stripe(
     client: Any,
-    src: str,
-    dst: str | Path,
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
     *,
     movers: int | Sequence[str] | None = None,
     recursive: bool = False,
@@ -103,12 +105,77 @@ def stripe(
 
     Raises `StripeError`; then, and after the client, the scheduler or this process died, the same call goes on.
     """
-    far = re.match(r"[^/]*:", str(dst)) is not None
-    path = str(dst) if far else os.path.abspath(dst)
+    _check(client, movers, options)
+    src, dst = os.fspath(src), os.fspath(dst)
+    far = _is_far(dst)
+    if far and _is_far(src):
+        raise StripeError(f"{src} is on another machine, and so is {dst}: one of both is a path that all movers see", 2)
+    # Workers have working directories of their own.
+    src = src if _is_far(src) else _absolute(src)
+    path = dst if far else os.path.abspath(dst)
     where = plan if plan is not None else f"{os.path.abspath(src) if far else path}.plan"
     kind = [flag for flag, is_set in (("-r", recursive), ("-a", archive)) if is_set]
     crew = _Stripe(client, movers, list(options), share, command, retries, steal_after)
     return crew.run(src, path, os.path.abspath(where), str(lease), kind, far)
+
+
+def _check(client: Any, movers: Any, options: Any) -> None:
+    """What would be found out late, or never."""
+    if getattr(client, "asynchronous", False):
+        raise StripeError("the client is asynchronous, and stripe blocks: give it one of its own, in a thread", 2)
+    if not callable(getattr(client, "submit", None)):
+        raise StripeError(f"client is a distributed.Client, and not {client!r}", 2)
+    if getattr(client, "status", "running") in ("closing", "closed"):
+        raise StripeError("the client is closed", 2)
+    if isinstance(options, (str, bytes)):
+        raise StripeError(f"options is a list of words, as on the command line, and not {options!r}", 2)
+    is_known = movers is None or (isinstance(movers, (int, Iterable)) and not isinstance(movers, (str, bytes, bool)))
+    if not is_known or (isinstance(movers, int) and movers < 1):
+        raise StripeError(f"movers is how many move, from 1, or a list of workers' addresses, and not {movers!r}", 2)
+
+
+def _is_far(place: str) -> bool:
+    return re.match(r"[^/]*:", place) is not None
+
+
+def _absolute(src: str) -> str:
+    """With what a ``/.`` at its end means: what is in it."""
+    path = os.path.abspath(src)
+    return os.path.join(path, ".") if src == "." or src.endswith("/.") else path
+
+
+def _known(place: str) -> tuple[Any, ...]:
+    """A place as it can be compared, however it is written: who, where, and the path."""
+    if not _is_far(place):
+        return ("", os.path.normpath(place))
+    url = re.match(r"(howdah|ssh)://(?:([^/@]*)@)?(\[[^]]*\]|[^/:]*)(?::(\d+))?/?(.*)", place, re.DOTALL)
+    if url:
+        kind, user, host, port, path = url.groups()
+        port = int(port) if port else {"howdah": 4433, "ssh": 22}[kind]
+        path = f"/{path}" if kind == "ssh" else path
+    else:
+        kind, port = "ssh", 22
+        match = re.match(r"(?:([^/@]*)@)?(\[[^]]*\]|[^/:]*):(.*)", place, re.DOTALL)
+        user, host, path = match.groups() if match else ("", place, "")
+    if kind == "ssh":
+        # The home directory.
+        path = re.sub("^/?~(/|$)", "", path)
+    path = os.path.normpath(path) if path else "."
+    return kind, user or "", host.strip("[]").lower(), port, path
+
+
+def _is_meant(told: str, asked: str, source: str | None) -> bool:
+    """Whether the place that a plan tells is the one that is asked for, or, with the name of ``source``, lies in it."""
+    a, b = _known(told), _known(asked)
+    if a == b or (a[-1] == b[-1] == "."):
+        return a == b
+    if a[:-1] != b[:-1]:
+        return False
+    if source is None:
+        # Wildcards are expanded there.
+        return any(sign in asked for sign in "*?[") and fnmatch.fnmatchcase(a[-1], b[-1])
+    above, name = os.path.split(a[-1])
+    return (above or ".") == b[-1] and name == os.path.basename(_known(source)[-1])
 
 
 # What runs on workers. Plain functions of plain values: a worker needs nothing but this module and the command.
@@ -122,6 +189,15 @@ def _plan(named: str | None, src: str, dst: str, plan: str, more: list[str]) -> 
         _log.warning("not all of %s is planned: %s", src, said)
         return 0, out, said
     return code, out, said
+
+
+def _places(plan: str) -> tuple[int, str, str]:
+    """Source and destination, as they are: what commands print may be written otherwise."""
+    try:
+        values = json.loads(Path(plan).read_bytes())
+        return 0, json.dumps([values["source"], values["destination"]]), ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return 2, "", f"cannot read the plan {plan}: {error}"
 
 
 def _move(named: str | None, plan: str, lease: int, more: list[str]) -> tuple[int, str, str]:
@@ -171,9 +247,13 @@ class _Stripe(Crew):
         more = ["--lease", lease, *kind, *self.options]
         self._ask(_plan, self.command, src, dst, plan, more)
         state = self._state(plan)
-        # Places elsewhere may be written in several ways.
-        if not far and state["destination"] != dst:
-            raise StripeError(f"{plan} is the plan of {state['destination']}, not of {dst}; name another with plan=", 2)
+        source, destination = json.loads(self._ask(_places, plan))
+        # It may be there for long, and then this call goes on with it.
+        if not (_is_meant(source, src, None) and _is_meant(destination, dst, source)):
+            raise StripeError(
+                f"{plan} is the plan of {source} to {destination}, not of {src} to {dst}; name another with plan=, or remove it",
+                2,
+            )
         missing = set(state["missing"])
         size, leases = state["bytes"], state["leases"]
         self.leases = leases
@@ -187,7 +267,7 @@ class _Stripe(Crew):
         # Its result is known: now the records may go.
         self._ask(_forget, self.command, plan, self.end_options, may_fail=True)
         return Stripe(
-            destination=state["destination"],
+            destination=destination,
             bytes=size,
             blake3=finished["blake3"],
             seconds=time.monotonic() - begun,
@@ -197,7 +277,13 @@ class _Stripe(Crew):
         )
 
     def _state(self, plan: str) -> dict[str, Any]:
-        return json.loads(self._ask(_run, self.command, ["finish", "--check", "--json", plan, *self.end_options]))
+        try:
+            return json.loads(self._ask(_run, self.command, ["finish", "--check", "--json", plan, *self.end_options]))
+        except StripeError as error:
+            if error.code != NotFoundError.exit_code:
+                raise
+            # As the end of a call leaves it that was ended between the two.
+            raise StripeError(f"{error}; to begin anew, remove {plan}", error.code) from None
 
     def _move_all(self, plan: str, missing: set[int]) -> None:
         waiting = sorted(missing)

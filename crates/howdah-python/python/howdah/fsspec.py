@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import secrets
 import tempfile
 import threading
 import weakref
@@ -35,6 +36,31 @@ _TO_THE_END = 1 << 62
 _TOGETHER = 16
 # Smaller files come through the session that is open; larger ones are copied, verified and resumable.
 _SMALL = 8 << 20
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    """The file has its name when all of it is there; what was there before stays until then, with its permissions."""
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A pipe or a device is written to.
+        Path(path).write_bytes(content)
+        return
+    name = os.path.join(os.path.dirname(path), f".howdah-{secrets.token_hex(8)}")
+    try:
+        made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+    try:
+        with os.fdopen(made, "wb") as file:
+            file.write(content)
+            file.flush()
+            if os.path.exists(path):
+                os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 class _Sessions:
@@ -79,7 +105,7 @@ class HowdahFileSystem(AsyncFileSystem):
 
     def __init__(
         self,
-        host: str,
+        host: str | None = None,
         port: int | None = None,
         username: str | None = None,
         *,
@@ -97,6 +123,9 @@ class HowdahFileSystem(AsyncFileSystem):
             username: with ``howdah+ssh``, who to be there.
             settings: those of `howdah.Client`, such as ``config_dir``, ``trust`` and ``limit_bps``.
         """
+        if not host:
+            kind = self._protocols()[0]
+            raise UsageError(f"a host is missing: {kind}://HOST/path, or host=")
         super().__init__(
             asynchronous=asynchronous,
             loop=loop,
@@ -118,10 +147,7 @@ class HowdahFileSystem(AsyncFileSystem):
 
     def _place(self, path: str) -> str:
         """A path as `howdah.copy` takes it."""
-        place = f"howdah://{self._netloc}{path}"
-        # What is not UTF-8 would be taken for a path of this machine.
-        place.encode()
-        return place
+        return f"howdah://{self._netloc}{path}"
 
     def _bytes(self, path: str) -> bytes:
         """A path as the session takes it."""
@@ -264,8 +290,10 @@ class HowdahFileSystem(AsyncFileSystem):
             raise NotImplementedError("ranges are not joined: they share a connection anyway; leave max_gap out")
         if not isinstance(paths, list):
             raise TypeError("paths is a list")
-        starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
-        ends = ends if isinstance(ends, Iterable) else [ends] * len(paths)
+        starts = list(starts) if isinstance(starts, Iterable) else [starts] * len(paths)
+        ends = list(ends) if isinstance(ends, Iterable) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError(f"{len(paths)} paths have as many starts and ends, and not {len(starts)} and {len(ends)}")
         found = await self._read(list(zip(paths, starts, ends, strict=True)))
         if on_error != "return":
             for one in found:
@@ -341,9 +369,11 @@ class HowdahFileSystem(AsyncFileSystem):
         parent = os.path.dirname(lpath)
         if parent:
             os.makedirs(parent, exist_ok=True)
+        if os.path.isdir(lpath):
+            raise IsADirectoryError(f"{lpath} is a directory")
         if info["size"] <= _SMALL:
             content = await self._cat_file(rpath, version=info["version"])
-            Path(lpath).write_bytes(content)
+            await self._in_thread(_write_whole, lpath, content)
         else:
             await self._in_thread(self._howdah.copy, self._place(info["name"]), Path(lpath))
         callback.relative_update(info["size"])
@@ -376,6 +406,11 @@ class HowdahFileSystem(AsyncFileSystem):
 
     async def _rmdir(self, path: str) -> None:
         await self._answer("remove", self._bytes(path), True)
+
+    def rmdir(self, path: str) -> None:
+        """Removes a directory that has nothing in it."""
+        # Of those that fsspec makes by itself it is none.
+        sync(self.loop, self._rmdir, path)
 
     async def _remove(self, paths: list[str], is_dir: bool) -> None:
         for answer in await self._ask([("remove", self._bytes(path), is_dir) for path in paths]):
@@ -415,7 +450,8 @@ class HowdahFileSystem(AsyncFileSystem):
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
         """Gives a file or directory another name, or moves it into a directory; one question, nothing is copied."""
-        if maxdepth is not None or any(sign in path1 for sign in "*?["):
+        # A name may have such signs in it.
+        if maxdepth is not None or (any(sign in path1 for sign in "*?[") and not self.exists(path1)):
             raise NotImplementedError("mv takes one name, without wildcards and maxdepth: rename the names one by one")
         sync(self.loop, self._mv, path1, path2)
 
@@ -472,9 +508,7 @@ class HowdahSshFileSystem(HowdahFileSystem):
         return user + super()._netloc
 
     def _place(self, path: str) -> str:
-        place = f"ssh://{self._netloc}{path}"
-        place.encode()
-        return place
+        return f"ssh://{self._netloc}{path}"
 
     def _bytes(self, path: str) -> bytes:
         path = self._strip_protocol(path)
@@ -486,6 +520,8 @@ class HowdahFile(AbstractBufferedFile):
 
     def __init__(self, fs: HowdahFileSystem, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> None:
         super().__init__(fs, path, mode, *args, **kwargs)
+        if mode == "rb" and self.details["type"] == "directory":
+            raise IsADirectoryError(f"{path} is a directory")
         self._version = self.details["version"] if mode == "rb" else None
         self._spool: Any = None
 
@@ -501,6 +537,13 @@ class HowdahFile(AbstractBufferedFile):
         if final and self.autocommit:
             self.commit()
         return True
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        """What a failure ended is not whole: what was there before keeps its name."""
+        if kind is not None and self.writable():
+            self.discard()
+            self.closed = True
+        self.close()
 
     def commit(self) -> None:
         """Has the file get its name there."""

@@ -69,13 +69,46 @@ pub fn finish_tree(
 ) -> Result<TreeEnded, Error> {
     let ended = match finished_before(plan, room)? {
         Some(known) => TreeEnded::Finished(known),
-        None => finish(plan, room, is_partial, (witness, is_stopped))?,
+        None => alone(
+            plan,
+            room,
+            finish(plan, room, is_partial, (witness, is_stopped)),
+        )?,
     };
     // A run that had begun to clear up had done it, and what it takes may be gone.
     if matches!(ended, TreeEnded::Finished(_)) && room.has_plan() {
-        shape::restore_top(room)?;
+        let restored = shape::restore_top(room);
+        // Nor does it matter to one that was through before.
+        if room.has_plan() {
+            restored?;
+        }
     }
     Ok(ended)
+}
+
+/// What came of it, if nobody else has come to the end meanwhile: his clearing up looks like records that are missing, or like a plan that was forgotten.
+fn alone(
+    plan: &TreePlan,
+    room: &Room,
+    ended: Result<TreeEnded, Error>,
+) -> Result<TreeEnded, Error> {
+    let is_gone = match &ended {
+        Ok(TreeEnded::Missing(..)) => true,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(_) => false,
+    };
+    if !is_gone || room.is_there() {
+        return ended;
+    }
+    if let Ok(Some(known)) = finished_before(plan, room) {
+        return Ok(TreeEnded::Finished(known));
+    }
+    let path = room.destination();
+    let text = format!(
+        "what was to become {} is not there any more: another 'howdah finish' has given it its name meanwhile, or the plan was forgotten",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::NotFound, text))
 }
 
 /// That files are lacking.

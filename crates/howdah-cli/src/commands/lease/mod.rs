@@ -26,6 +26,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 fn read_plan(path: &Path) -> Result<Planned, Error> {
+    if path.is_dir() {
+        let text = format!("{} is a directory, and no plan of howdah's", path.display());
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
     // One byte more than a plan may have, by which it is known to have too many.
     let text = File::open(path).and_then(|file| {
         let mut text = Vec::new();

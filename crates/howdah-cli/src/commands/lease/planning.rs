@@ -1,7 +1,7 @@
 //! `howdah plan`.
 
 use super::room::Room;
-use super::written::{destination, id, tell, usage, write};
+use super::written::{destination, id, tell, text_of, usage, write};
 use super::{pushing, tree, version};
 use crate::args::PlanArgs;
 use crate::commands::connect::{config, expanded_one};
@@ -26,7 +26,7 @@ pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
 }
 
 fn planned(args: &PlanArgs, signals: &Signals) -> anyhow::Result<()> {
-    let far = far(&args.destination);
+    let far = far(&args.destination)?;
     let places = std::iter::once(&args.source).chain(&far);
     let mut config = config(&args.connect, places)?;
     config.warn = Log::new(|line| ui::say_marked("warning", line));
@@ -62,6 +62,10 @@ fn make(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Resul
 
 /// What would fail after all the work fails now.
 fn check_out(out: &Path) -> Result<(), Error> {
+    if out == Path::new("-") {
+        let text = "--out writes the plan to a file; name one (standard output gets the numbers of its leases)";
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
     let above = out.parent().filter(|above| !above.as_os_str().is_empty());
     if let Some(above) = above.filter(|above| !above.is_dir()) {
         return Err(no_directory(above));
@@ -74,9 +78,19 @@ fn check_out(out: &Path) -> Result<(), Error> {
 }
 
 /// Where it goes, if that is on another machine.
-fn far(asked: &Path) -> Option<Location> {
-    let parsed = Location::try_from(asked.as_os_str()).ok();
-    parsed.filter(Location::is_remote)
+fn far(asked: &Path) -> Result<Option<Location>, Error> {
+    let parsed = Location::try_from(asked.as_os_str())
+        .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+    match parsed {
+        Location::File(_) => Ok(None),
+        place if place.is_remote() => Ok(Some(place)),
+        other => {
+            let text = format!(
+                "{other} is no file, and what is moved in parts must become one; a file of that name is written ./{other}"
+            );
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+    }
 }
 
 fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Result<Plan> {
@@ -84,10 +98,10 @@ fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Resul
     if asked.as_os_str().as_bytes().ends_with(b"/") && !asked.is_dir() {
         return Err(no_directory(asked).into());
     }
-    let text = destination(asked, source, true)?;
+    let text = destination(args, source, true)?;
     let plan = Plan::new(
         id(),
-        source.to_string(),
+        text_of(source)?,
         text,
         version(&found.identity),
         args.lease,

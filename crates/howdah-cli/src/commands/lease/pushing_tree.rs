@@ -4,7 +4,7 @@
 //! of large files are made and get their attributes in the same way. Leases of small files are put as a tree of their own.
 
 use super::run::{a_run, finish_summary, run_options, tell_of};
-use super::tree_finish::{self, Finished, Sums};
+use super::tree_finish::{self, Finished};
 use super::written::{known_again, text_of, with_path};
 use super::{path_of, tree_options, version, written};
 use crate::args::{FinishArgs, PlanArgs};
@@ -409,7 +409,7 @@ pub(super) fn finish(args: &FinishArgs, plan: &TreePlan, far: FarPlan) -> anyhow
         far.close();
         return tree_finish::check(args, plan, &looked.records, looked.has_plan);
     }
-    let sums = args.manifest.as_deref().map(Sums::begin).transpose()?;
+    let sums = tree_finish::sums(args, None)?;
     let how = (args.partial, sums.is_some());
     let known = far.finish_tree(&text, how, &mut |note| ui::say_marked("warning", note))?;
     // One that had its name before has no list any more.

@@ -39,10 +39,10 @@ pub(super) fn plan(
     }
     let (source, is_inside) = without_dot(source);
     let source = &source;
-    let destination = written::destination(&args.destination, source, !is_inside)?;
+    let destination = written::destination(args, source, !is_inside)?;
     let order = TreeOrder {
         id: written::id(),
-        source: source.to_string(),
+        source: written::text_of(source)?,
         destination: destination.clone(),
         lease_bytes: args.lease,
         archive: args.archive,

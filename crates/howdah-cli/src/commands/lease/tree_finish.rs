@@ -4,6 +4,7 @@ use super::numbers;
 use super::room::Room;
 use crate::args::FinishArgs;
 use crate::exit::{self, Passed};
+use crate::own_file;
 use crate::ui;
 use howdah::lease::{
     Known, PlanRecord, TreeEnded, Witness, failed, finish_tree, lacking, no_directory, not_finished,
@@ -36,7 +37,7 @@ pub(super) fn run(
         return check(args, plan, &records, room.has_plan());
     }
     let mut teller = Teller {
-        sums: args.manifest.as_deref().map(Sums::begin).transpose()?,
+        sums: sums(args, Some(Path::new(plan.destination())))?,
         named: 0,
     };
     let known = ended(finish_tree(
@@ -49,6 +50,12 @@ pub(super) fn run(
         room.remove();
     }
     tell(args, plan, &known)
+}
+
+/// The list that is to be written, if one is.
+pub(super) fn sums(args: &FinishArgs, destination: Option<&Path>) -> Result<Option<Sums>, Error> {
+    let path = args.manifest.as_deref();
+    path.map(|path| Sums::begin(path, destination)).transpose()
 }
 
 fn told(record: &TreeRecord) -> PlanRecord {
@@ -191,7 +198,25 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub(super) fn begin(path: &Path) -> Result<Self, Error> {
+    /// What would fail in the end fails now, and nothing is replaced but another list.
+    fn begin(path: &Path, destination: Option<&Path>) -> Result<Self, Error> {
+        let refused = |text: String| Err(Error::new(ErrorKind::Usage, text));
+        let shown = path.display();
+        if path == Path::new("-") {
+            return refused("--manifest writes to a file; name one".to_owned());
+        }
+        // Who made a link of that name wants what it points to replaced.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        if path.exists() && !path.is_file() {
+            return refused(format!("--manifest writes to a file, and {shown} is none"));
+        }
+        let real = std::path::absolute(path).map_err(|e| failed("write the list", path, &e))?;
+        if destination.is_some_and(|tree| real.starts_with(tree)) {
+            return refused(format!(
+                "--manifest {shown}: there the tree is to be; name a file beside it"
+            ));
+        }
+        own_file::check_there("--manifest", path, own_file::is_list)?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
             return Err(no_directory(dir));
@@ -204,7 +229,7 @@ impl Sums {
         let file = made.map_err(|e| failed("write the list", path, &e))?;
         Ok(Self {
             file: BufWriter::new(file),
-            path: path.to_path_buf(),
+            path: path.clone(),
         })
     }
 

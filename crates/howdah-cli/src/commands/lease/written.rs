@@ -53,7 +53,12 @@ pub(super) fn usage(error: &PlanError) -> Error {
 }
 
 /// The path of what is to come: below a directory that is there it has the source's name, if that is to be `inside`.
-pub(super) fn destination(asked: &Path, source: &Location, inside: bool) -> anyhow::Result<String> {
+pub(super) fn destination(
+    args: &PlanArgs,
+    source: &Location,
+    inside: bool,
+) -> anyhow::Result<String> {
+    let asked = &args.destination;
     // Without a slash at its end.
     let mut destination: PathBuf = std::path::absolute(asked)?.components().collect();
     if inside && destination.is_dir() {
@@ -66,11 +71,27 @@ pub(super) fn destination(asked: &Path, source: &Location, inside: bool) -> anyh
         };
         destination.push(name);
     }
+    if is_one_name(&args.out, &destination) {
+        let out = args.out.display();
+        let text =
+            format!("--out {out}: that is what the source becomes; name another file for the plan");
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
     let text = destination.into_os_string().into_string();
     Ok(text.map_err(|_| {
-        let text = "a plan is text, and the name of the destination is none (UTF-8)";
+        let text = "a plan is text, and the name of the destination is none (UTF-8); name another one that it becomes";
         Error::new(ErrorKind::Usage, text)
     })?)
+}
+
+/// Whether both are a name in one directory, whatever leads there.
+fn is_one_name(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| {
+        let path: PathBuf = std::path::absolute(path).ok()?.components().collect();
+        let above = std::fs::canonicalize(path.parent()?).ok()?;
+        Some(above.join(path.file_name()?))
+    };
+    whole(a).is_some_and(|a| whole(b) == Some(a))
 }
 
 /// 64 bits: as good as never twice in one directory.
@@ -112,7 +133,10 @@ pub(super) fn text_of(place: &Location) -> Result<String, Error> {
     if again.is_ok_and(|again| again == *place) {
         return Ok(text);
     }
-    let text = "a plan is text, and a name in it is none (UTF-8)";
+    let text = format!(
+        "a plan is text, and a name in {} is none (UTF-8); give it another name, or move it by 'howdah cp'",
+        ui::printable(&text)
+    );
     Err(Error::new(ErrorKind::Usage, text))
 }
 
