@@ -14,4 +14,5 @@ mod replay;
 mod runs;
 mod scenarios;
 mod starts;
+mod streams;
 mod stripe;

@@ -513,7 +513,9 @@ impl Fair {
         if now >= self.bound.next_cap_step {
             self.bound.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
             let bound = self.is_short() && self.yielding.rate(now).is_some();
-            let growth = if bound || now < self.bound.slow_until {
+            let growth = if self.is_short() && self.yielding.is_on_plateau(now) {
+                1.0
+            } else if bound || now < self.bound.slow_until {
                 TARGET_CAP_GROWTH_BOUND
             } else {
                 TARGET_CAP_GROWTH
@@ -525,7 +527,8 @@ impl Fair {
         let reached = self.is_short() && self.delays.queue > self.target();
         if (dropping || reached) && !idle && now >= self.bound.yield_next {
             self.bound.yield_next = now + (feedback.smoothed_rtt * 2).max(YIELD_EVERY);
-            self.yielding.on_full(now, self.capacity);
+            let rtt = self.delays.base_rtt;
+            self.yielding.on_full(now, self.capacity, rtt);
             self.bound.yields = if dropping { 0 } else { self.bound.yields + 1 };
             if self.bound.yields > YIELDS_WITHOUT_LOSS {
                 // It is not this queue that is seen.
