@@ -42,9 +42,8 @@ fn streams_in_a_short_queue_lose_next_to_nothing() {
     let mut lost = Vec::new();
     for cell in plan.cells() {
         let result = howdah_lab::sim::run(cell, &AtomicBool::new(false)).unwrap();
-        let share = |s: &howdah_report::result::StreamResult| {
-            s.lost_packets as f64 / s.sent_packets as f64
-        };
+        let share =
+            |s: &howdah_report::result::StreamResult| s.lost_packets as f64 / s.sent_packets as f64;
         let both: Vec<f64> = result.streams.iter().map(share).collect();
         let flow = result.flows[0].goodput_bps / 1e6;
         println!("lost {both:.5?}, {flow:.0} Mbit/s");
