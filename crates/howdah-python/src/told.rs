@@ -1,6 +1,8 @@
 //! Results as JSON, with the names that `--json` has (docs/json.md).
 
-use howdah::{Difference, Error, ErrorKind, OwnerSeen, Progress, Rate, Verification, DifferenceKind};
+use howdah::{
+    Difference, DifferenceKind, Error, ErrorKind, OwnerSeen, Progress, Rate, Verification,
+};
 use serde_json::{Value, json};
 
 /// The JSON of a result.
