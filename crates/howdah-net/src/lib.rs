@@ -41,7 +41,7 @@ pub use clock::Clock;
 pub use counts::{TurnCount, TurnCounts};
 pub use endpoint::Endpoint;
 pub use howdah_proto::endpoint::{Allowance, Attended, ConnKey, EndpointConfig, Full, LOOPS_MAX};
-pub use share::{USUAL_LOOPS, share};
+pub use share::{share, usual_loops};
 pub use socket::{
     ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,
     socket_report,

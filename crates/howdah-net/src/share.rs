@@ -4,8 +4,11 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
 use std::net::UdpSocket;
 
-/// Loops that a server has unless it is told another number.
-pub const USUAL_LOOPS: usize = 1;
+/// Loops that a server has unless it is told another number: one for each core that this process may use, as far as there are so many.
+pub fn usual_loops() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.min(howdah_proto::endpoint::LOOPS_MAX)
+}
 
 /// Further sockets of the port of `socket`, so that there is one for each of `loops`. All belong to one user, the one who has made
 /// the first one. Whatever reaches the wrong one of them is handed over; where the kernel lets itself be told, nothing does.

@@ -68,7 +68,7 @@ impl Waker {
     }
 
     /// Makes it look at what lies there for it, and at no connection.
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         self.call(|_| ());
     }
 

@@ -64,7 +64,8 @@ pub struct ServerConfig {
     pub reread: Option<Reread>,
     /// Sockets that somebody else has bound: `listen` is not used then.
     pub inherited: Option<Inherited>,
-    /// Loops that move the data, each on a thread and a socket of its own, 1 to 8; each session is on one of them. `None`: one.
+    /// Loops that move the data, each on a thread and a socket of its own, 1 to 8; each session is on one of them. `None`: one for
+    /// each core, and one where the port can have no further sockets.
     pub loops: Option<usize>,
     /// Further sockets of the port of those that are `inherited` ([`Inherited::beside`]): for whoever gives up rights in between.
     pub beside: Vec<UdpSocket>,
@@ -155,7 +156,7 @@ impl Inherited {
     /// as for a port that another user has opened.
     #[must_use]
     pub fn beside(&self, loops: Option<usize>) -> Vec<UdpSocket> {
-        let loops = loops.unwrap_or(howdah_net::USUAL_LOOPS);
+        let loops = loops.unwrap_or_else(howdah_net::usual_loops);
         howdah_net::share(&self.udp, loops).unwrap_or_default()
     }
 }

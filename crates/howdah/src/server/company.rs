@@ -2,15 +2,13 @@
 //! what each wants of a rate that all share.
 
 use super::session::Session;
+use super::share::{Wish, grants};
 use crate::session::putting::Put;
 use howdah_core::Rate;
 use howdah_net::{ConnKey, Waker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The group of a session, and what it would move if it could.
-type Wish = (u64, Option<Rate>);
 
 /// See the module. Clones are of the same server.
 #[derive(Clone, Debug)]
@@ -19,12 +17,20 @@ pub(super) struct Company(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     loops: usize,
+    wakers: Vec<Waker>,
     over: AtomicBool,
-    /// How often the number of those changed who share a rate.
+    /// How often a loop told the others to share a rate anew.
     changes: AtomicU64,
     state: Mutex<State>,
     /// Of each loop, for what is sent and for what is received.
-    wishes: Mutex<Vec<[Vec<Wish>; 2]>>,
+    parts: Mutex<Vec<[Part; 2]>>,
+}
+
+/// What the sessions of one loop wish of a rate that all share, and what they were given of it.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    wishes: Vec<Wish>,
+    granted_bps: u64,
 }
 
 #[derive(Debug, Default)]
@@ -71,14 +77,15 @@ impl Drop for Entered {
 }
 
 impl Company {
-    /// Of so many loops.
-    pub(super) fn new(loops: usize) -> Self {
+    /// Of so many loops, which these wake.
+    pub(super) fn new(loops: usize, wakers: Vec<Waker>) -> Self {
         Self(Arc::new(Inner {
             loops,
+            wakers,
             over: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             state: Mutex::default(),
-            wishes: Mutex::new(vec![Default::default(); loops]),
+            parts: Mutex::new(vec![Default::default(); loops]),
         }))
     }
 
@@ -87,8 +94,8 @@ impl Company {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wishes(&self) -> MutexGuard<'_, Vec<[Vec<Wish>; 2]>> {
-        self.0.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parts(&self) -> MutexGuard<'_, Vec<[Part; 2]>> {
+        self.0.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All loops end.
@@ -179,30 +186,61 @@ impl Company {
 
     // ---- A rate that all share ---------------------------------------------------------------
 
-    /// What the sessions of that loop wish, in one direction: the wishes of all loops, and where its own begin.
-    pub(super) fn wish(&self, index: usize, receives: bool, own: Vec<Wish>) -> (Vec<Wish>, usize) {
+    /// Shares `total` anew among the sessions of that loop, in one direction, so that those of all loops never have more than
+    /// that together. Whether the others have to share anew, too: there is room for them now, or some has to be made.
+    pub(super) fn share(
+        &self,
+        index: usize,
+        receives: bool,
+        total: Rate,
+        own: Vec<Wish>,
+    ) -> (Vec<Rate>, bool) {
         let direction = usize::from(receives);
-        let mut wishes = self.wishes();
-        if let Some(wishes) = wishes.get_mut(index) {
-            wishes[direction] = own;
-        }
-        let of = |wishes: &[Vec<Wish>; 2]| wishes[direction].clone();
-        let before = wishes.iter().take(index).map(|w| w[direction].len()).sum();
-        (wishes.iter().flat_map(of).collect(), before)
+        let mut parts = self.parts();
+        let of = |parts: &[[Part; 2]]| {
+            let parts = parts.iter().map(|part| &part[direction]);
+            parts.fold((Vec::new(), 0), |(mut wishes, granted): (_, u64), part| {
+                wishes.extend(&part.wishes);
+                (wishes, granted.saturating_add(part.granted_bps))
+            })
+        };
+        let (before, after) = parts.split_at(index);
+        let (mut all, elsewhere) = of(before);
+        let (others, further) = of(after.get(1..).unwrap_or_default());
+        let own_at = all.len()..all.len() + own.len();
+        all.extend(own.iter().copied().chain(others));
+        let elsewhere = elsewhere.saturating_add(further);
+        let (shares, lacks) = grants(total, &all, own_at, elsewhere);
+        let granted_bps = shares.iter().map(|share| share.bits_per_sec()).sum();
+        let Some(part) = parts.get_mut(index) else {
+            return (shares, false);
+        };
+        let part = &mut part[direction];
+        let others_too = lacks || granted_bps < part.granted_bps || own.len() != part.wishes.len();
+        *part = Part {
+            wishes: own,
+            granted_bps,
+        };
+        (shares, others_too)
     }
 
     /// Sessions that share it.
     pub(super) fn sharing(&self) -> usize {
-        self.wishes().iter().flatten().map(Vec::len).sum()
+        let parts = self.parts();
+        parts.iter().flatten().map(|part| part.wishes.len()).sum()
     }
 
     pub(super) fn changes(&self) -> u64 {
         self.0.changes.load(Ordering::Relaxed)
     }
 
-    /// Somebody has come or gone: all share anew.
-    pub(super) fn change(&self) -> u64 {
-        self.0.changes.fetch_add(1, Ordering::Relaxed) + 1
+    /// The other loops have to share anew, at once.
+    pub(super) fn tell_others(&self, index: usize) {
+        self.0.changes.fetch_add(1, Ordering::Relaxed);
+        let others = self.0.wakers.iter().enumerate();
+        for (_, waker) in others.filter(|&(at, _)| at != index) {
+            waker.ring();
+        }
     }
 }
 
@@ -212,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_a_key_has_on_all_loops_is_counted_once() {
-        let company = Company::new(2);
+        let company = Company::new(2, Vec::new());
         let other_loop = company.clone();
         let sessions: Vec<_> = [(1, "anna"), (2, "anna"), (3, "ben")]
             .map(|(key, client)| company.enter(ConnKey(key), client))
@@ -226,19 +264,35 @@ mod tests {
         assert!(other_loop.is_empty() && company.lock().of_keys.is_empty());
     }
 
+    /// However the loops take turns: each sees the others' wishes a moment later only.
     #[test]
-    fn the_wishes_of_all_loops_are_shared_among() {
-        let company = Company::new(3);
-        assert_eq!(
-            company.wish(1, false, vec![(7, None)]),
-            (vec![(7, None)], 0)
-        );
-        let (all, own) = company.wish(2, false, vec![(8, None), (9, None)]);
-        assert_eq!((all.len(), own), (3, 1));
-        assert_eq!(company.wish(0, true, vec![(5, None)]), (vec![(5, None)], 0));
-        assert_eq!(company.sharing(), 4);
-        let (all, own) = company.wish(1, false, Vec::new());
-        assert_eq!((all, own), (vec![(8, None), (9, None)], 0));
-        assert_eq!((company.change(), company.changes()), (1, 1));
+    fn loops_together_never_give_more_than_there_is() {
+        let mbit = Rate::from_mbit_per_sec;
+        let company = Company::new(3, Vec::new());
+        let share = |index, wishes: &[Option<Rate>]| {
+            let own = wishes.iter().map(|&wish| (index as u64, wish)).collect();
+            company.share(index, true, mbit(90), own)
+        };
+        // The first one has all until it hears of the second one, for whom nothing is left until then.
+        assert_eq!(share(0, &[None]), (vec![mbit(90)], true));
+        assert_eq!(share(1, &[None]), (vec![mbit(0)], true));
+        assert_eq!(share(0, &[None]), (vec![mbit(45)], true));
+        assert_eq!(share(1, &[None]), (vec![mbit(45)], true));
+        // Nobody has to hear of what changes nothing.
+        assert_eq!(share(0, &[None]), (vec![mbit(45)], false));
+        assert_eq!(share(1, &[None]), (vec![mbit(45)], false));
+        // What is sent is shared apart from what is received.
+        let sent = company.share(2, false, mbit(90), vec![(7, None)]);
+        assert_eq!((sent, company.sharing()), ((vec![mbit(90)], true), 3));
+        // Who wants less makes room, who wants more asks for it.
+        assert_eq!(share(2, &[None, None]), (vec![mbit(0); 2], true));
+        assert_eq!(share(0, &[Some(mbit(10))]), (vec![mbit(10)], true));
+        let third = Rate::from_bits_per_sec(17_500_000);
+        assert_eq!(share(2, &[None, None]), (vec![third; 2], true));
+        assert_eq!(share(1, &[None]), (vec![mbit(40)], true));
+        assert_eq!(share(2, &[None, None]), (vec![mbit(20); 2], false));
+        // Who goes leaves his to the others.
+        assert_eq!(share(1, &[]), (vec![], true));
+        assert_eq!(share(2, &[None, None]), (vec![mbit(40); 2], false));
     }
 }

@@ -154,7 +154,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    const EVERY: Span = Span::from_millis(500);
+    pub(super) const EVERY: Span = Span::from_millis(500);
 
     pub(super) fn new(now: Time) -> Self {
         Self {

@@ -116,9 +116,10 @@ impl Server {
         threads: Vec<LoopThread>,
         hearing: &Hearing,
     ) -> Result<(), Error> {
-        let company = Company::new(self.loops());
         let endpoints = std::iter::once(&self.endpoint).chain(&self.others);
-        self.control.begin(endpoints.map(Endpoint::waker).collect());
+        let wakers: Vec<_> = endpoints.map(Endpoint::waker).collect();
+        let company = Company::new(wakers.len(), wakers.clone());
+        self.control.begin(wakers);
         let door = self.door.map(Arc::new);
         let (places, errands) = (Places::new(self.bounds), BlockingJobs::default());
         let service = |index: usize, endpoint: &Endpoint| Service {

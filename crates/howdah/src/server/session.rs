@@ -97,8 +97,11 @@ pub(super) struct Session {
     told: Stats,
     /// As the client wants it.
     pub(super) pace: Pace,
-    /// Of what all may move together.
+    /// Of what all may move together, and since when it has moved something.
     pub(super) share: Option<Rate>,
+    pub(super) shares_since: Option<Time>,
+    /// What it [wanted](Self::wants) when that was last asked.
+    pub(super) wish: Option<Rate>,
     /// What is in force.
     pub(super) applied: Option<Rate>,
     /// Nothing has been asked for since then.
@@ -179,6 +182,8 @@ impl Session {
             told: Stats::default(),
             pace: Pace::default(),
             share: None,
+            shares_since: None,
+            wish: None,
             applied: None,
             idle_since: Some(now),
             cut_at: None,
@@ -234,7 +239,11 @@ impl Session {
         let (rate, share) = (self.meter.rate(now), self.share?);
         let little = rate.bits_per_sec() as f64 / USES;
         let of_key = self.rights.max_rate;
-        if little >= share.bits_per_sec() as f64 {
+        // Who has just begun has not shown yet what it wants.
+        let begins = self
+            .shares_since
+            .is_none_or(|since| now.since(since) < Meter::EVERY * 2);
+        if begins || little >= share.bits_per_sec() as f64 {
             return of_key;
         }
         let little = Rate::from_bits_per_sec(little as u64);
@@ -316,7 +325,7 @@ mod tests {
         let rights = Rights::below(move || Ok(Arc::new(Root::open(&root).expect("it is there"))));
         let from = "192.0.2.1:7".parse().expect("an address");
         let who = Who::new(1, from, false, String::new(), String::new());
-        let entered = Company::new(1).enter(ConnKey(1), "anna");
+        let entered = Company::new(1, Vec::new()).enter(ConnKey(1), "anna");
         let peer = (from.to_string(), who);
         let mut session = Session::new(now, peer, "anna".to_owned(), rights, entered);
         let later = now + Wait::Request.limit() * 3;

@@ -1,8 +1,17 @@
 //! What all sessions of a server may move together, shared among them.
 
 use super::service::Service;
+use super::session::Session;
 use howdah_core::{Rate, Time};
 use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Of its share a session that moves little has no less than this part of what is shared by all equally, so that it shows when it
+/// wants more.
+const LEAST_OF_FAIR: u64 = 16;
+
+/// The group of a session, and what it would move if it could.
+pub(super) type Wish = (u64, Option<Rate>);
 
 /// Shares `total` so that nobody who wants more has less than another one, and that none of it is left: who wants little
 /// lately may soon want more. `None` wants all that he can get.
@@ -33,7 +42,7 @@ fn share(total: Rate, wants: &[Option<Rate>]) -> Vec<Rate> {
 }
 
 /// The same among sessions, first by their keys and then among those of one key: many of them get nobody more.
-fn share_by_key(total: Rate, sessions: &[(u64, Option<Rate>)]) -> Vec<Rate> {
+fn share_by_key(total: Rate, sessions: &[Wish]) -> Vec<Rate> {
     let mut keys: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (at, (key, _)) in sessions.iter().enumerate() {
         keys.entry(*key).or_default().push(at);
@@ -63,51 +72,74 @@ fn sum(sum: u64, rate: Rate) -> u64 {
     sum.saturating_add(rate.bits_per_sec())
 }
 
+/// The shares of one loop's sessions, which are `own` of all: what is fair, but no more together than what others have not
+/// been given, who give way first. Whether somebody has to.
+pub(super) fn grants(
+    total: Rate,
+    all: &[Wish],
+    own: Range<usize>,
+    given_elsewhere_bps: u64,
+) -> (Vec<Rate>, bool) {
+    let mut fair = share_by_key(total, all);
+    let shares: Vec<_> = fair.drain(own.clone()).collect();
+    let room = total.bits_per_sec().saturating_sub(given_elsewhere_bps);
+    if shares.iter().copied().fold(0, sum) <= room {
+        return (shares, false);
+    }
+    let own = all.get(own).unwrap_or_default();
+    let bounded: Vec<_> = own
+        .iter()
+        .zip(shares)
+        .map(|(&(key, _), share)| (key, Some(share)))
+        .collect();
+    (share_by_key(Rate::from_bits_per_sec(room), &bounded), true)
+}
+
 impl Service {
     /// Shares what all may move together among those who move something, each direction for itself: now and then, and when
     /// somebody comes or goes.
     pub(super) fn share_rate(&mut self, now: Time, is_due: bool) {
         let Some(total) = self.max_rate else { return };
-        let busy = self
-            .sessions
-            .values()
-            .filter(|session| session.is_busy())
-            .count();
-        let elsewhere = self.company.changes();
-        if !is_due && (busy, elsewhere) == self.sharing {
+        let busy = self.sessions.values().filter(|s| s.is_busy()).count();
+        let told = self.company.changes();
+        if !is_due && (busy, told) == self.sharing {
             return;
         }
-        let has_changed = busy != self.sharing.0;
+        // What others were told does not change what is wished here: two loops that hear of each other come to an end.
+        let wishes_anew = is_due || busy != self.sharing.0;
+        let among = self.company.sharing().max(1) as u64 * LEAST_OF_FAIR;
+        let least = Rate::from_bits_per_sec(total.bits_per_sec() / among);
+        let mut others_too = false;
         for receives in [false, true] {
-            let theirs = || {
-                move |session: &super::session::Session| {
-                    session.is_busy() && session.receives() == receives
+            let theirs =
+                |session: &&mut Session| session.is_busy() && session.receives() == receives;
+            let mut wishes = Vec::new();
+            for session in self.sessions.values_mut().filter(theirs) {
+                session.shares_since.get_or_insert(now);
+                if wishes_anew {
+                    session.wish = session.wants(now).map(|want| want.max(least));
                 }
-            };
-            let wants: Vec<_> = self
-                .sessions
-                .values()
-                .filter(|session| theirs()(session))
-                .map(|session| (session.group, session.wants(now)))
-                .collect();
-            let (all, own) = self.company.wish(self.index, receives, wants);
-            let shares = share_by_key(total, &all);
-            let shares = shares.into_iter().skip(own);
-            let sessions = self
-                .sessions
-                .values_mut()
-                .filter(|session| theirs()(session));
-            for (session, share) in sessions.zip(shares) {
-                session.share = Some(share);
+                wishes.push((session.group, session.wish));
+            }
+            let (shares, too) = self.company.share(self.index, receives, total, wishes);
+            others_too |= too;
+            let sessions = self.sessions.iter_mut();
+            let sessions = sessions.filter(|(_, session)| theirs(session));
+            for ((key, session), share) in sessions.zip(shares) {
+                let before = session.share.replace(share);
+                if before == Some(Rate::ZERO) && share > Rate::ZERO {
+                    // Nothing else makes it move.
+                    self.waker.wake_for(*key);
+                }
             }
         }
-        let changes = if has_changed {
-            // The other loops share anew.
-            self.company.change()
-        } else {
-            elsewhere
-        };
-        self.sharing = (busy, changes);
+        for session in self.sessions.values_mut().filter(|s| !s.is_busy()) {
+            session.shares_since = None;
+        }
+        if others_too {
+            self.company.tell_others(self.index);
+        }
+        self.sharing = (busy, told + u64::from(others_too));
     }
 }
 
