@@ -21,6 +21,7 @@ mod results;
 mod series;
 mod sweep;
 mod table;
+mod testbed;
 #[cfg(test)]
 mod tests;
 pub mod words;
@@ -30,6 +31,7 @@ pub use page::{Page, Provenance};
 pub use results::{Cells, Results};
 pub use sweep::SWEEP;
 pub use table::{Tally, table};
+pub use testbed::OnTestbed;
 
 use crate::result::CellResult;
 use judge::Mark;
@@ -151,6 +153,9 @@ impl Finding {
         Verdict::CannotBeJudged(lacking + &run)
     }
 }
+
+/// How results name the simulator.
+const SIM: &str = "sim";
 
 /// Judges a statement by results.
 pub type Check = fn(&Results<'_>) -> Finding;
@@ -291,6 +296,9 @@ pub struct Entry {
     /// Where values that the paper does not state were swept: each set-up and the verdict in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swept: Vec<(String, String)>,
+    /// The same statement by real kernels and programs, where there are results of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub testbed: Option<OnTestbed>,
 }
 
 /// Every statement of the four papers, in the order of the papers' experiments.
@@ -302,14 +310,22 @@ pub fn statements() -> Vec<Statement> {
     all
 }
 
-/// Judges every statement by the simulated cells.
+/// Judges every statement by the simulated cells, and beside that by those of the testbed, if there are any.
 pub fn entries(cells: &[CellResult]) -> Vec<Entry> {
-    entries_on(cells, "sim")
+    let mut entries = entries_on(cells, SIM);
+    let real = testbed::entries(cells);
+    for (entry, real) in entries.iter_mut().zip(real) {
+        entry.testbed = testbed::told(real);
+    }
+    entries
 }
 
 /// Judges every statement by the cells of one testbed, "sim" or "netns".
 pub fn entries_on(cells: &[CellResult], testbed: &str) -> Vec<Entry> {
-    sweep::entries(cells, |cells| judge_all(cells, testbed))
+    match testbed {
+        testbed::NETNS => testbed::entries(cells),
+        other => sweep::entries(cells, |cells| judge_all(cells, other)),
+    }
 }
 
 fn judge_all(cells: &[CellResult], testbed: &str) -> Vec<Entry> {
@@ -415,7 +431,8 @@ fn entry(
         notes.push(reason.clone());
     } else if !finding.missing.is_empty() {
         notes.push(format!(
-            "not in the reduced set: {}",
+            "not {}: {}",
+            all.where_parts_lack(),
             finding.missing.join(", ")
         ));
     }
@@ -444,6 +461,7 @@ fn entry(
         commits,
         note: notes.join("; "),
         swept: Vec::new(),
+        testbed: None,
     }
 }
 

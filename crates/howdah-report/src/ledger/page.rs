@@ -1,6 +1,6 @@
 //! The ledger as it is kept: one page of Markdown for people and the same as JSON, with what it was made from.
 
-use super::{Entry, Tally};
+use super::{Entry, OnTestbed, Tally};
 use crate::result::{Campaign, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,9 +83,17 @@ impl Page {
         };
         let mut commits: BTreeSet<String> = BTreeSet::new();
         for entry in &mut self.statements {
-            let Some(old) = kept.get(&entry.id).filter(|_| says_more(&entry.id)) else {
+            let Some(old) = kept.get(&entry.id) else {
                 continue;
             };
+            if entry.testbed.is_none() {
+                entry.testbed.clone_from(&old.testbed);
+                let theirs = entry.testbed.iter().flat_map(|real| &real.commits);
+                commits.extend(theirs.cloned());
+            }
+            if !says_more(&entry.id) {
+                continue;
+            }
             commits.extend(old.commits.iter().cloned());
             // What the paper states and how it counts is as the program of today reads it.
             entry.ours.clone_from(&old.ours);
@@ -165,6 +173,7 @@ impl Page {
             processors.into_iter().collect::<Vec<_>>().join(", ")
         );
         self.sweeps(&mut out);
+        self.on_the_testbed(&mut out);
         let mut paper = "";
         for entry in &self.statements {
             if entry.paper != paper {
@@ -227,6 +236,42 @@ impl Page {
         }
     }
 
+    /// Statements that are judged twice, and where the two verdicts part.
+    fn on_the_testbed(&self, out: &mut String) {
+        let twice: Vec<_> = (self.statements.iter())
+            .filter_map(|entry| entry.testbed.as_ref().map(|real| (entry, real)))
+            .collect();
+        if twice.is_empty() {
+            return;
+        }
+        let both = || {
+            let judged = |(entry, real): &&(&Entry, &OnTestbed)| {
+                entry.is_judged() && super::rank(&real.verdict).is_some()
+            };
+            twice.iter().filter(judged)
+        };
+        let same = both().filter(|(entry, real)| entry.verdict == real.verdict);
+        let _ = write!(
+            out,
+            "\n## On the testbed\n\nThe same statements by real kernels and programs (`--on netns`), which run for a shorter time and are those \
+             of today: judged by the parts that can run there, half of them at least, and by the run in the middle of each cell. Runs that their \
+             certificate speaks against do not count. Of {} that both can judge, {} have the same verdict; [fidelity.md](fidelity.md) says \
+             why others part.\n\n| id | simulator | testbed | figures of the testbed |\n| --- | --- | --- | --- |\n",
+            both().count(),
+            same.count()
+        );
+        for (entry, real) in twice {
+            let _ = writeln!(
+                out,
+                "| {} | {} | **{}** | {} |",
+                entry.id,
+                entry.verdict,
+                real.verdict,
+                cell(&figures(real))
+            );
+        }
+    }
+
     /// Predictions that full sets judge.
     fn of_full_sets(&self) -> usize {
         let judged = |entry: &&Entry| entry.counts() && entry.is_judged();
@@ -265,6 +310,13 @@ fn verdict(entry: &Entry) -> String {
         let _ = write!(text, "; {}", entry.standing);
     }
     text
+}
+
+/// What was measured on the testbed, and what is to be known of it.
+fn figures(real: &OnTestbed) -> String {
+    let parts = [&*real.ours, &*real.note];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("; ")
 }
 
 /// A text as a cell of a table.
@@ -421,6 +473,41 @@ mod tests {
         let page = page_of("b", "new", all_new.collect()).keeping(page_of("a", "old", before));
         assert_eq!(commands(&page), ["b"]);
         assert!(page.statements.iter().all(|e| e.verdict == "fails"));
+    }
+
+    #[test]
+    fn what_real_programs_did_is_kept_and_told_apart() {
+        let real = |verdict: &str| OnTestbed {
+            verdict: verdict.to_owned(),
+            ours: "at least 7".to_owned(),
+            commits: vec!["real".to_owned()],
+            ..OnTestbed::default()
+        };
+        let mut both = judged("both", "holds", false, "old");
+        both.testbed = Some(real("holds"));
+        let mut apart = judged("apart", "fails", false, "old");
+        apart.testbed = Some(real("holds"));
+        let alone = judged("alone", "holds", false, "old");
+        let mut before = page_of("a", "old", vec![both, apart, alone]);
+        before.campaigns.push(Provenance {
+            command: "b --on netns".to_owned(),
+            commits: vec!["real".to_owned()],
+            ..Provenance::default()
+        });
+        let now = ["both", "apart", "alone"].map(|id| judged(id, "holds", false, "new"));
+        let page = page_of("a --seeds 5", "new", now.into()).keeping(before.clone());
+        assert_eq!(page.statements[1].testbed, Some(real("holds")));
+        let commands: Vec<&str> = page.campaigns.iter().map(|c| &*c.command).collect();
+        assert_eq!(commands, ["a --seeds 5", "b --on netns"]);
+        let told = before.markdown();
+        for line in [
+            "Of 2 that both can judge, 1 have the same verdict",
+            "| both | holds | **holds** | at least 7 |",
+            "| apart | fails | **holds** | at least 7 |",
+        ] {
+            assert!(told.contains(line), "{told}");
+        }
+        assert!(!told.contains("| alone | holds | **"), "{told}");
     }
 
     #[test]

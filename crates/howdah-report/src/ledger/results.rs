@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug)]
 pub struct Results<'a> {
     cells: Vec<&'a CellResult>,
+    /// Of real kernels and programs, by which not all can run that the papers name.
+    are_real: bool,
     /// What was looked at.
     looked: RefCell<Looked<'a>>,
 }
@@ -15,7 +17,7 @@ pub struct Results<'a> {
 /// What a check has looked at.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Looked<'a> {
-    /// A cell of a reduced set.
+    /// A cell of a reduced set, or of the testbed: some parts lack by design.
     pub(super) reduced: bool,
     /// Seeds of experiments: trials that show a check the same ones are one trial.
     pub(super) seeds: BTreeSet<(&'a str, u64)>,
@@ -35,13 +37,27 @@ impl<'a> Results<'a> {
             .map(|cell| cell.experiment.as_str())
             .collect();
         let wanted = |cell: &&CellResult| !cell.reduced || !full.contains(&*cell.experiment);
-        Self::of(cells.iter().filter(usable).filter(wanted).collect())
+        let are_real = testbed != super::SIM;
+        Self::of(
+            cells.iter().filter(usable).filter(wanted).collect(),
+            are_real,
+        )
     }
 
-    fn of(cells: Vec<&'a CellResult>) -> Self {
+    fn of(cells: Vec<&'a CellResult>, are_real: bool) -> Self {
         Self {
             cells,
+            are_real,
             looked: RefCell::default(),
+        }
+    }
+
+    /// Where parts of a statement may lack by design, in words.
+    pub(super) const fn where_parts_lack(&self) -> &'static str {
+        if self.are_real {
+            "on the testbed"
+        } else {
+            "in the reduced set"
         }
     }
 
@@ -79,7 +95,8 @@ impl<'a> Results<'a> {
                     let own = &seeds[&*cell.experiment];
                     trial.contains(&cell.seed) || own.len() < all.len().min(of + 1)
                 };
-                Self::of(self.cells.iter().filter(mine).copied().collect())
+                let cells = self.cells.iter().filter(mine).copied().collect();
+                Self::of(cells, self.are_real)
             })
             .collect()
     }
@@ -100,7 +117,7 @@ impl<'a> Results<'a> {
             .filter(|cell| name(&cell.experiment))
             .collect();
         let mut looked = self.looked.borrow_mut();
-        looked.reduced |= cells.iter().any(|cell| cell.reduced);
+        looked.reduced |= cells.iter().any(|cell| cell.reduced || self.are_real);
         let seeds = cells
             .iter()
             .map(|cell| (cell.experiment.as_str(), cell.seed));

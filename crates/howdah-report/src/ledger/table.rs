@@ -110,6 +110,10 @@ pub fn table(entries: &[Entry], width: usize) -> String {
         if !entry.note.is_empty() {
             wrap(&mut out, "           note:            ", &entry.note, width);
         }
+        if let Some(real) = &entry.testbed {
+            let text = format!("{}; {}", real.verdict, real.ours);
+            wrap(&mut out, "           on the testbed:  ", &text, width);
+        }
         out.push('\n');
     }
     wrap(&mut out, "In all: ", &Tally::of(entries).to_string(), width);

@@ -2,7 +2,7 @@
 
 use super::judge::{HIGH_SPEED, Mark, verdict};
 use super::*;
-use crate::result::{FlowResult, GroupResult, Interval, StreamResult};
+use crate::result::{CertificateNote, FlowResult, GroupResult, Interval, StreamResult};
 use std::collections::BTreeSet;
 
 /// Every id, written down once more by hand: a statement that vanishes from the code is noticed.
@@ -171,6 +171,73 @@ fn other_testbeds_and_failed_cells_are_left_out() {
         cell.error = Some("stopped".to_owned());
     }
     assert_eq!(verdict_of("J.a1", &cells), "cannot be judged");
+}
+
+/// The same cells, as real programs had them.
+fn on_the_testbed(cells: Vec<CellResult>) -> Vec<CellResult> {
+    let real = |cell| CellResult {
+        testbed: "netns".to_owned(),
+        commit: "0123456789abcdef".to_owned(),
+        ..cell
+    };
+    cells.into_iter().map(real).collect()
+}
+
+fn testbed_of(id: &str, cells: &[CellResult]) -> Option<OnTestbed> {
+    let found = entries(cells).into_iter().find(|entry| entry.id == id);
+    found.and_then(|entry| entry.testbed)
+}
+
+#[test]
+fn what_real_programs_did_is_judged_beside_the_simulator() {
+    let simulated = each_alone([930.0; 5]);
+    assert_eq!(testbed_of("J.a1", &simulated), None);
+    let with = |mbit: [f64; 5], many: usize| {
+        let mut real = on_the_testbed(each_alone(mbit));
+        real.truncate(many);
+        [simulated.clone(), real].concat()
+    };
+    let verdict = |mbit, many| {
+        let cells = with(mbit, many);
+        assert_eq!(verdict_of("J.a1", &cells), "holds", "the simulator's");
+        testbed_of("J.a1", &cells).map_or_else(String::new, |real| real.verdict)
+    };
+    assert_eq!(verdict([930.0; 5], 5), "holds");
+    assert_eq!(verdict([500.0; 5], 5), "fails");
+    // Not all can run there; of two in five nobody says how the five are.
+    assert_eq!(verdict([930.0; 5], 4), "holds");
+    assert_eq!(verdict([930.0; 5], 2), "cannot be judged");
+    let real = testbed_of("J.a1", &with([930.0; 5], 4)).unwrap();
+    assert!(real.note.contains("not on the testbed: htcp"), "{real:?}");
+    assert_eq!(real.commits, ["0123456789"]);
+    // A run that measured the machine says nothing of the network.
+    for spoilt in [Spoilt::Marked, Spoilt::Objected] {
+        let mut cells = with([500.0; 5], 5);
+        for cell in cells.iter_mut().filter(|cell| cell.testbed == "netns") {
+            match spoilt {
+                Spoilt::Marked => cell.marks.push(crate::result::Mark::HostLimited),
+                Spoilt::Objected => cell.certificate = Some(CertificateNote::default()),
+            }
+        }
+        assert_eq!(testbed_of("J.a1", &cells), None, "{spoilt:?}");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Spoilt {
+    Marked,
+    Objected,
+}
+
+#[test]
+fn the_udt_library_stands_for_the_papers_udt() {
+    let at = |protocol| {
+        let flows = vec![flow(protocol, 500.0)];
+        on_the_testbed(vec![cell("J-A1", &[("protocol", protocol)], flows)])
+    };
+    let verdict = |protocol| testbed_of("J.a1u", &at(protocol)).map(|real| real.verdict);
+    assert_eq!(verdict("libudt").as_deref(), Some("fails"));
+    assert_eq!(verdict("fast").as_deref(), Some("cannot be judged"));
 }
 
 #[test]
