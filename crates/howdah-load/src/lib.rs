@@ -7,6 +7,7 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod host;
 pub mod short_flows;
 pub mod stream;
 mod sys;

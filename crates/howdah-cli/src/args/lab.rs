@@ -35,6 +35,9 @@ pub(crate) enum LabCommand {
     Attack(LabAttackArgs),
     /// Shows what held a recorded copy up, and what other transports would have made of its path
     Replay(LabReplayArgs),
+    /// Measures this machine as a host of a scenario (Linux)
+    #[cfg(target_os = "linux")]
+    Calibrate(LabCalibrateArgs),
 }
 
 #[derive(Args, Debug)]
@@ -361,5 +364,36 @@ pub(crate) struct LabReplayArgs {
 
     /// For programs: JSON on standard output
     #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Measures this machine as a host of a scenario (Linux)
+///
+/// Prints a [host.NAME] for scenarios: what packets and timers cost, how sending calls are interrupted, how
+/// arrivals are gathered, for how long cores stand still, what a receive buffer holds. Uses all cores for some
+/// seconds; what packets cost takes the testbed, and root. Run it when the machine does what it usually does.
+///
+/// Examples:
+///
+///   howdah lab calibrate
+///   howdah lab calibrate --name near --out near.toml    # in a scenario: include = "near.toml"
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LabCalibrateArgs {
+    /// Name of the host
+    #[arg(long, value_name = "NAME", default_value = "here")]
+    pub(crate) name: String,
+
+    /// How long standstills and arrivals are watched, and each packet size moved
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "4s")]
+    pub(crate) time: Span,
+
+    /// Write it to FILE.toml; it must not be there
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// For programs: the figures as JSON on standard output
+    #[arg(long, conflicts_with = "out")]
     pub(crate) json: bool,
 }

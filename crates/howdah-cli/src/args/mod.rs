@@ -68,6 +68,8 @@ pub(crate) use job::{
     JobTraits, JobWaitArgs,
 };
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
+#[cfg(target_os = "linux")]
+pub(crate) use lab::LabCalibrateArgs;
 pub(crate) use lab::{
     LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReplayArgs,
     LabReportArgs, LabRunArgs, LabTableArgs, Of, Testbed,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Processor, cores, memory, kernel.
-pub(super) fn machine() -> BTreeMap<String, String> {
+pub fn machine() -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

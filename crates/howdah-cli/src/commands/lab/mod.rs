@@ -1,6 +1,8 @@
 //! `howdah lab`, a file per part.
 
 mod attack;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod figures;
 mod gate;
 mod ledger;
@@ -32,6 +34,8 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Gate(args) => gate::run(args),
         LabCommand::Attack(args) => attack::run(args),
         LabCommand::Replay(args) => replay::run(args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Calibrate(args) => calibrate::run(args),
     }
 }
 
