@@ -67,6 +67,12 @@ pub(crate) fn is_receipt(head: &[u8]) -> bool {
     head.starts_with(b"{\"files\":[")
 }
 
+/// Whether that is how a page begins that howdah has made.
+pub(crate) fn is_page(head: &[u8]) -> bool {
+    let mark: &[u8] = b"<meta name=\"generator\" content=\"howdah\">";
+    head.windows(mark.len()).any(|part| part == mark)
+}
+
 /// An error of such a file, in words and of its kind.
 pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     let kind = match error.kind() {

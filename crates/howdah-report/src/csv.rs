@@ -27,6 +27,15 @@ pub enum CsvError {
     },
 }
 
+/// What comes before the axes in each row.
+const CELL: [&str; 6] = [
+    "campaign",
+    "commit",
+    "experiment",
+    "testbed",
+    "cell",
+    "seed",
+];
 const SERIES: [&str; 11] = [
     "flow",
     "t_s",
@@ -40,6 +49,16 @@ const SERIES: [&str; 11] = [
     "jitter_ms",
     "kind",
 ];
+
+/// The files in that directory.
+pub fn paths(out: &Path) -> [PathBuf; 2] {
+    ["figures.csv", "series.csv"].map(|name| out.join(name))
+}
+
+/// Whether that is how one of them begins.
+pub fn is_begun_by(head: &[u8]) -> bool {
+    head.starts_with(CELL.join(",").as_bytes())
+}
 
 /// Writes both files of the campaigns in these directories into `out`, which is made if it is not there, and returns their paths.
 ///
@@ -62,7 +81,7 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<[PathBuf; 2], CsvError> {
         move |source| CsvError::Write { path, source }
     };
     fs::create_dir_all(out).map_err(failed(out))?;
-    let paths = ["figures.csv", "series.csv"].map(|name| out.join(name));
+    let paths = paths(out);
     let [numbers, series] = &paths;
     let create = |path: &Path| fs::File::create(path).map(BufWriter::new);
     let mut file = create(numbers).map_err(failed(numbers))?;
@@ -101,15 +120,7 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<[PathBuf; 2], CsvError> {
 }
 
 fn heads(axes: &[&str]) -> Vec<String> {
-    let own = [
-        "campaign",
-        "commit",
-        "experiment",
-        "testbed",
-        "cell",
-        "seed",
-    ];
-    let own = own.into_iter().map(str::to_owned);
+    let own = CELL.into_iter().map(str::to_owned);
     own.chain(axes.iter().map(|axis| format!("axis.{axis}")))
         .collect()
 }

@@ -36,6 +36,11 @@ pub enum StoreError {
     /// There is no campaign in the directory.
     #[error("{}: no campaign here ('howdah lab run' writes one)", .0.display())]
     NoCampaign(PathBuf),
+    /// A campaign would be written over it.
+    #[error(
+        "{}: it is no campaign's, and stays as it is; name another directory, or remove it first", .0.display()
+    )]
+    Others(PathBuf),
     /// The file is not what it should be.
     #[error("{}: {message}", path.display())]
     Damaged {
@@ -47,8 +52,17 @@ pub enum StoreError {
 }
 
 impl Store {
-    /// The directory, made if need be.
+    /// The directory, made if need be. Files of a campaign's names that are none's are not written over.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
+        let is_there = |path: &PathBuf| path.exists();
+        let is_campaign = |path: &PathBuf| read_json::<Campaign>(path).is_ok();
+        let notes = dir.join("campaign.json");
+        if !is_campaign(&notes) {
+            let mut taken = [notes, dir.join("summary.json")].into_iter();
+            if let Some(others) = taken.find(is_there) {
+                return Err(StoreError::Others(others));
+            }
+        }
         for part in ["cells", "intervals"] {
             let path = dir.join(part);
             fs::create_dir_all(&path).map_err(|error| io_error(&path, error))?;

@@ -3,6 +3,7 @@
 use super::wan;
 use crate::args::DemoArgs;
 use crate::demo::{Demo, Run, Running, hash, make_random, page, table};
+use crate::own_file;
 use crate::ui::{self, Signals};
 use anyhow::{Context as _, ensure};
 use howdah::keys::{AuthorizedKeys, Identity, KnownHosts};
@@ -28,6 +29,7 @@ const START: Duration = Duration::from_secs(20);
 const COPY: Duration = Duration::from_mins(10);
 
 pub(super) fn run(args: &DemoArgs) -> anyhow::Result<()> {
+    own_file::check("--html", &args.html, own_file::is_page)?;
     let signals = Signals::install()?;
     let lab = Lab::prepare(args, signals.cancel())?;
     let mut demo = Demo {

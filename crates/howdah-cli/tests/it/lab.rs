@@ -261,6 +261,58 @@ fn campaigns_are_not_mixed_and_results_keep_their_directory() {
     );
 }
 
+/// Whoever mistypes a name loses nothing; what howdah has written there itself is written anew.
+#[test]
+fn what_others_have_there_is_not_written_over() {
+    let dir = site(SCENARIO);
+    let dir = dir.path();
+    let (mine, names) = (
+        "mine",
+        [
+            "d/summary.json",
+            "e/campaign.json",
+            "a.md",
+            "b.json",
+            "a.html",
+            "csv/series.csv",
+        ],
+    );
+    for name in names {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, mine).unwrap();
+    }
+    assert!(lab(dir, "run t.toml").status.success());
+    for (words, name) in [
+        ("run t.toml --out d", "d/summary.json"),
+        ("run t.toml --out e", "e/campaign.json"),
+        ("ledger results/t --out a.md", "a.md"),
+        ("ledger results/t --out b.md", "b.json"),
+        ("report results/t --out a.html", "a.html"),
+        ("report results/t --csv csv", "csv/series.csv"),
+    ] {
+        let refused = lab(dir, words);
+        assert_fails(&refused, 2, name);
+        assert_fails(&refused, 2, "stays as it is");
+    }
+    for name in names {
+        let found = std::fs::read_to_string(dir.join(name)).unwrap();
+        assert_eq!(found, mine, "{name}");
+        std::fs::remove_file(dir.join(name)).unwrap();
+    }
+    for _ in 0..2 {
+        for words in [
+            "run t.toml --out d",
+            "ledger results/t --out a.md",
+            "report results/t --out a.html",
+            "report results/t --csv csv",
+        ] {
+            let done = lab(dir, words);
+            assert!(done.status.success(), "{words}: {}", text(&done.stderr));
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_run_here_is_said_and_not_counted() {
     let dir = site(&SCENARIO.replace("\"reno\"", "\"iperf3-cubic\""));
@@ -337,4 +389,36 @@ fn a_full_disk_keeps_finished_cells() {
     std::fs::remove_file(results.join("filler")).unwrap();
     let rest = json(&lab(dir, "run t.toml --json"));
     assert_eq!((&rest["ran"], &rest["kept"]), (&1.into(), &1.into()));
+}
+
+/// What it measures is a matter of the machine; that a scenario reads it is not.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_machine_that_was_measured_is_a_host_of_scenarios() {
+    let near = SCENARIO.replace("[measure]", "from = \"near\"\n[measure]");
+    let dir = site(&format!("include = \"near.toml\"\n{near}"));
+    let dir = dir.path();
+    let calibrate = |words: &str| lab(dir, &format!("calibrate --time 200ms {words}"));
+    let made = calibrate("--name near --out near.toml");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(lab(dir, "run t.toml").status.success());
+    let host = std::fs::read_to_string(dir.join("near.toml")).unwrap();
+    for key in [
+        "[host.near]",
+        "cores = ",
+        "wake = ",
+        "socket = ",
+        "charge = ",
+    ] {
+        assert!(host.contains(key), "{key}: {host}");
+    }
+    // What a packet costs is measured where namespaces can be had, or it is said why not.
+    let is_said = text(&made.stderr).contains("what packets cost is left out");
+    assert_ne!(host.contains("sent_packet = "), is_said, "{host}");
+    let taken = calibrate("--name near --out near.toml");
+    assert_fails(&taken, 2, "near.toml is there already");
+    assert_fails(&calibrate("--name a.b"), 2, "--name");
+    assert_fails(&lab(dir, "calibrate --time 1ns"), 2, "--time");
+    let figures = json(&calibrate("--json"));
+    assert!(figures["charge"].as_f64().unwrap() > 1.0, "{figures}");
 }

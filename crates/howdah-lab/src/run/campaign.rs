@@ -74,8 +74,10 @@ pub(super) fn run<T: Testbed>(
     mut watch: impl FnMut(&RunProgress),
 ) -> Result<Outcome, RunError> {
     let started = Instant::now();
-    let store =
-        Store::create(&options.out).map_err(|error| RunError::Store { error, finished: 0 })?;
+    let store = Store::create(&options.out).map_err(|error| match error {
+        StoreError::Others(_) => RunError::NotOurs(error),
+        error => RunError::Store { error, finished: 0 },
+    })?;
     let failed_to_store = |error| RunError::Store {
         error,
         finished: store.finished(),

@@ -10,6 +10,7 @@ mod record;
 mod simulated;
 
 pub use in_memory::InMemory;
+pub use machine::machine;
 pub use only::Only;
 #[cfg(target_os = "linux")]
 pub use real::{RealOptions, run as run_on_testbed};
@@ -144,6 +145,9 @@ pub enum RunError {
         /// Their files.
         others: String,
     },
+    /// The directory holds somebody's file where a campaign has one of its own.
+    #[error("--out: {0}")]
+    NotOurs(StoreError),
     /// More cells than packets are written of.
     #[error(
         "packets are written of at most {most} cells, up to 512 MiB each, and this run has {cells}; choose some with --only or --shard"

@@ -1,7 +1,7 @@
 //! `howdah lab ledger`.
 
 use crate::args::LabLedgerArgs;
-use crate::ui;
+use crate::{own_file, ui};
 use anyhow::Context as _;
 use howdah::{Error, ErrorKind};
 use howdah_report::ledger::{self, Page};
@@ -28,9 +28,13 @@ pub(super) fn run(args: &LabLedgerArgs) -> anyhow::Result<()> {
             );
             return Err(Error::new(ErrorKind::Usage, message).into());
         }
+        let json = out.with_extension("json");
+        own_file::check("--out", out, |head| head.starts_with(b"# The ledger\n"))?;
+        own_file::check("--out, and beside it", &json, |head| {
+            head.starts_with(b"{\n  \"build\": \"howdah")
+        })?;
         let build = format!("howdah {}", env!("CARGO_PKG_VERSION"));
         let mut page = Page::new(build, &campaigns, entries);
-        let json = out.with_extension("json");
         if args.keep {
             page = page.keeping(kept(&json)?);
         }

@@ -1,7 +1,7 @@
 //! `howdah lab report`.
 
 use crate::args::LabReportArgs;
-use crate::ui;
+use crate::{own_file, ui};
 use howdah::{Error, ErrorKind};
 use howdah_lab::catalog;
 use howdah_report::comparison::{self, ComparisonError};
@@ -54,6 +54,9 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         .map(|dir| super::summary(dir))
         .collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(out) = &args.csv {
+        for path in csv::paths(out) {
+            own_file::check_there("--csv", &path, csv::is_begun_by)?;
+        }
         let paths = csv::write(&args.dirs, out)?;
         if args.json {
             return Ok(ui::print(&json!({ "csv": paths }).to_string())?);
@@ -70,6 +73,9 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     };
     if let Some(out) = &args.figures {
         return super::figures::write(dir, out, &options, args.json);
+    }
+    if let Some(out) = &args.out {
+        own_file::check("--out", out, own_file::is_page)?;
     }
     let path = report::write(dir, &options)?;
     if args.json {
