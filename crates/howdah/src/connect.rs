@@ -202,7 +202,21 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     if addresses.is_empty() {
         return Err(error("it has no address".to_owned()));
     }
+    if addresses.iter().all(lacks_link) {
+        let text = format!(
+            "{host} is an address of a single link: say which, as in [{host}%eth0]; 'ip -6 address' lists this machine's"
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
     Ok(addresses)
+}
+
+/// Whether each interface may have a host of that address, and none is named.
+fn lacks_link(address: &SocketAddr) -> bool {
+    match address {
+        SocketAddr::V4(_) => false,
+        SocketAddr::V6(v6) => v6.ip().is_unicast_link_local() && v6.scope_id() == 0,
+    }
 }
 
 fn in_turn(found: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {

@@ -216,6 +216,11 @@ fn a_source_that_has_changed_is_not_mixed_with_what_it_was() {
     write_source(&site, "after", 2 * MIB);
     plan.run(1, &[])
         .assert_failed(CHANGED, &["not the one that was planned", "plan anew"]);
+    let source = site.root("source");
+    fs::remove_file(&source).unwrap();
+    fs::create_dir(&source).unwrap();
+    plan.run(1, &[])
+        .assert_failed(CHANGED, &["the source has changed", "is a directory"]);
     plan.finish(&[]).assert_failed(PARTIAL, &["the first is 1"]);
     plan.is_absent();
     server.stop();

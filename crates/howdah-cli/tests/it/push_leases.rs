@@ -248,6 +248,12 @@ fn a_source_that_has_changed_is_not_pushed() {
     write_source(&site, "after", 2 * MIB);
     plan.run(1, &[])
         .assert_failed(CHANGED, &["not the one that was planned", "plan anew"]);
+    let source = site.file("source");
+    fs::remove_file(&source).unwrap();
+    fs::create_dir(&source).unwrap();
+    let told = ["it is a directory now", "plan anew"];
+    plan.run(1, &[]).assert_failed(CHANGED, &told);
+    fs::remove_dir(&source).unwrap();
     plan.finish(&[]).assert_failed(PARTIAL, &["the first is 1"]);
     plan.is_absent();
     fs::remove_file(&plan.file).unwrap();

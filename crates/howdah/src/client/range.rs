@@ -15,7 +15,7 @@ use howdah_proto::error::CloseCode;
 use howdah_session::message::{Message, SideReport};
 use howdah_session::plans::LeasePut;
 use howdah_session::resume::WireHeld;
-use howdah_store::{RangeFile, Sink, SinkOptions, Source, SourceIdentity, SourceSpec};
+use howdah_store::{RangeFile, Sink, SinkOptions, Source, SourceIdentity, SourceSpec, StoreError};
 use std::sync::Arc;
 
 impl Client<'_> {
@@ -68,7 +68,10 @@ impl Client<'_> {
         let name = lease.source.file_name().map(PathBytes::from);
         self.progress.current = name.iter().map(PathBytes::to_string).collect();
         let spec = SourceSpec::LocalFile(&lease.source);
-        let source = Source::open(spec, true, self.wake()).map_err(|e| from_store(&e))?;
+        let source = Source::open(spec, true, self.wake()).map_err(|error| match error {
+            StoreError::NotAFile { what, .. } => source_changed(&format!("it is {what} now")),
+            _ => from_store(&error),
+        })?;
         let Some(identity) = source.identity() else {
             return Err(source_changed("it is no regular file any more"));
         };

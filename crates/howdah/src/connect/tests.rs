@@ -257,3 +257,11 @@ fn a_client_of_another_version_is_told_ours() {
     let packet = RetryPacket::decode(&answer).expect("a version packet");
     assert_eq!(packet, RetryPacket::to(first_destination, client, expected));
 }
+
+#[test]
+fn an_address_of_a_single_link_has_to_say_which() {
+    let error = resolve("fe80::1", 7).expect_err("any link could be meant");
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().contains("[fe80::1%eth0]"), "{error}");
+    assert!(resolve("2001:db8::1", 7).is_ok());
+}

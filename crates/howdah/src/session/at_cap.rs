@@ -10,6 +10,8 @@ use howdah_session::message::RATE_CAP;
 
 /// Of the time that a copy took, the limit explains so much or it was something else.
 const SHARE: f64 = 0.6;
+/// Of all of it, waits for answers included, no less: where those took as long as the copy, they are what held it down.
+const SHARE_OF_ALL: f64 = 0.1;
 /// How often it is worth a look.
 const EVERY_NANOS: u64 = 10_000_000;
 
@@ -73,7 +75,8 @@ impl AtCap {
 
     /// Whether the limit explains how long it took, if waits for answers took `waits` seconds of it.
     fn wins(&self, waits: f64) -> bool {
-        self.capped_seconds > 0.0 && self.capped_seconds >= SHARE * (self.seconds - waits)
+        let at_least = (SHARE * (self.seconds - waits)).max(SHARE_OF_ALL * self.seconds);
+        self.capped_seconds > 0.0 && self.capped_seconds >= at_least
     }
 }
 
@@ -109,6 +112,10 @@ mod tests {
         assert!(!run(97.0, 0.2, 0.8, cap).wins(0.0), "a slow disk behind it");
         assert!(!run(30.0, 5.0, 0.0, cap).wins(0.0), "something else");
         assert!(!run(97.0, 5.0, 0.0, None).wins(0.0), "no limit");
+        assert!(
+            !run(2.0, 0.1, 0.0, cap).wins(0.2),
+            "a limit far away, and a busy machine"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::session::plans;
 use crate::session::putting::Put;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
-use crate::{Error, Location, PathBytes};
+use crate::{Error, ErrorKind, Location, PathBytes};
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -20,7 +20,7 @@ use howdah_session::Metadata;
 use howdah_session::message::Message;
 use howdah_session::plans::LeasePut;
 use howdah_session::server::{self, Does};
-use howdah_store::{RoomWait, Source, SourceSpec, Wake};
+use howdah_store::{RoomWait, Source, SourceSpec, StoreError, Wake};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,15 +36,24 @@ fn open_source(
     rights: &Rights,
     path: &PathBytes,
     (hash, growing): (bool, bool),
+    is_known: bool,
     wake: &Wake,
 ) -> Result<(Source, bool), Error> {
+    let failed = |error: StoreError| match error {
+        // A file it was when the client last saw it.
+        StoreError::NotAFile { .. } if is_known => {
+            let text = format!("the source has changed: {error}");
+            Error::new(ErrorKind::SourceChanged, text)
+        }
+        _ => from_store(&error),
+    };
     let open = |spec, hash| {
         let open = if growing {
             Source::open_growing
         } else {
             Source::open
         };
-        open(spec, hash, Arc::clone(wake)).map_err(|e| from_store(&e))
+        open(spec, hash, Arc::clone(wake)).map_err(failed)
     };
     if let Ok(Location::Zero(size)) = Location::try_from(path.as_os_str()) {
         rights.check_read()?;
@@ -136,8 +145,9 @@ impl Service {
         let (rights, wake) = (session.rights.clone(), wake(&self.waker, key));
         let (path, how) = (ask.path.clone(), (ask.hash, session.growing));
         let (of_source, place) = (Arc::clone(&wake), session.place.clone());
+        let is_known = ask.wanted.held.is_some();
         let work = move || {
-            let source = open_source(&rights, &path, how, &of_source);
+            let source = open_source(&rights, &path, how, is_known, &of_source);
             drop(place);
             source
         };
