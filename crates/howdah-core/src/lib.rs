@@ -33,6 +33,7 @@ mod rate;
 mod time;
 pub mod transport;
 pub mod units;
+mod wake;
 
 pub use carrier::{Carrier, Place};
 pub use ecn::Ecn;
@@ -42,4 +43,5 @@ pub use range::ByteRange;
 pub use range_set::RangeSet;
 pub use rate::Rate;
 pub use time::{Span, Time};
-pub use transport::{Arrival, Datagram, HeaderBytes, Transport, WakeReason};
+pub use transport::{Arrival, Datagram, HeaderBytes, Transport};
+pub use wake::WakeReason;
