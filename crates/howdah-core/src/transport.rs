@@ -1,7 +1,7 @@
 //! The contract between a protocol state machine and whatever drives it.
 
 use crate::num::saturating_u32;
-use crate::{Ecn, Time};
+use crate::{Ecn, Time, WakeReason};
 use smallvec::SmallVec;
 
 /// Header bytes of one datagram. Data packets' headers fit inline.
@@ -35,9 +35,6 @@ pub struct Arrival<'a> {
     /// be fooled.
     pub corrupt: bool,
 }
-
-/// Why a transport wants to be woken: shown when a driver finds itself in a busy loop.
-pub type WakeReason = &'static str;
 
 /// A transport protocol without socket, clock, thread or randomness of its own.
 ///

@@ -3,7 +3,7 @@
 
 use crate::structured;
 use arbitrary::Arbitrary;
-use howdah_core::{Arrival, Datagram, Span, Time, Transport as _};
+use howdah_core::{Arrival, Datagram, ObjectId, Span, Time, Transport as _};
 use howdah_proto::codec::{
     ConnectionId, Coverage, EcnCounts, Frame, FrameWriter, Header, Level, Report, Run, RxSample,
     SinkState, VERSION,
@@ -242,6 +242,10 @@ impl AnyReport {
     }
 }
 
+fn object_of(number: u8) -> ObjectId {
+    ObjectId::new(number.into())
+}
+
 impl AnyFrame<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let message;
@@ -264,7 +268,7 @@ impl AnyFrame<'_> {
                 }
             }
             Self::Data { object, offset } => Frame::Data {
-                object: object.into(),
+                object: object_of(object),
                 offset,
             },
             Self::Challenge(token) => Frame::PathChallenge(token),
@@ -272,7 +276,7 @@ impl AnyFrame<'_> {
             Self::Close { code, reason } => Frame::Close { code, reason },
             Self::HandshakeDone => Frame::HandshakeDone,
             Self::Credit { object, window_end } => Frame::Credit {
-                object: object.into(),
+                object: object_of(object),
                 window_end,
             },
         };
@@ -467,11 +471,11 @@ impl World {
             Op::Resize { from, object, size } => {
                 // A source ends behind what was read from it.
                 let end = self.end(from);
-                let size = end.sent_end(object.into()).max(size.into());
-                end.set_outgoing_size(object.into(), size);
+                let size = end.sent_end(object_of(object)).max(size.into());
+                end.set_outgoing_size(object_of(object), size);
             }
             Op::Ready { from, object, end } => {
-                self.end(from).set_readable(object.into(), end.into());
+                self.end(from).set_readable(object_of(object), end.into());
             }
             Op::Expect {
                 to,
@@ -481,25 +485,29 @@ impl World {
             } => {
                 let _ = self
                     .end(to)
-                    .receive_object(object.into(), some(size), some(window));
+                    .receive_object(object_of(object), some(size), some(window));
             }
             Op::ExpectSize { to, object, size } => {
-                let _ = self.end(to).set_incoming_size(object.into(), size.into());
+                let _ = self
+                    .end(to)
+                    .set_incoming_size(object_of(object), size.into());
             }
-            Op::Grant { to, object, end } => self.end(to).grant_window(object.into(), end.into()),
+            Op::Grant { to, object, end } => {
+                self.end(to).grant_window(object_of(object), end.into());
+            }
             Op::Finish {
                 side,
                 object,
                 sending: true,
             } => {
-                self.end(side).finish_sending(object.into());
+                self.end(side).finish_sending(object_of(object));
             }
             Op::Finish {
                 side,
                 object,
                 sending: false,
             } => {
-                self.end(side).finish_receiving(object.into());
+                self.end(side).finish_receiving(object_of(object));
             }
             Op::Control { from, len } => self.end(from).send_control(&vec![7; len.into()]),
             Op::Sink {

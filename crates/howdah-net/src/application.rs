@@ -1,6 +1,6 @@
 //! What runs on top of an endpoint, and how the two speak.
 
-use howdah_core::{ByteRange, Time};
+use howdah_core::{ByteRange, ObjectId, Time};
 use howdah_proto::endpoint::{Attended, ConnKey, Full};
 use howdah_proto::{Connection, Event};
 use std::any::Any;
@@ -22,14 +22,14 @@ pub trait Application {
 
     /// Fills `buffer` with bytes of an outgoing object, from `offset` on. They were announced by
     /// [`Connection::set_readable`].
-    fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]);
+    fn read(&mut self, key: ConnKey, object: ObjectId, offset: u64, buffer: &mut [u8]);
 
     /// Whether received bytes can be placed now.
     fn accepts_data(&mut self, key: ConnKey) -> bool;
 
     /// Received bytes of one object. The buffer may be taken; another one is then left in its place
     /// (of [`Application::take_spare`], or none).
-    fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]);
+    fn place(&mut self, key: ConnKey, object: ObjectId, buffer: &mut Vec<u8>, parts: &[Placement]);
 
     /// A buffer that [`place`](Self::place) took and nobody needs any more.
     fn take_spare(&mut self) -> Option<Vec<u8>>;

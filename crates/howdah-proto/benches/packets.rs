@@ -3,6 +3,7 @@
 //!
 //! `cargo bench -p howdah-proto`. Each case runs nine times and the best counts.
 
+use howdah_core::ObjectId;
 use howdah_proto::codec::{
     ConnectionId, Coverage, Frame, FrameWriter, Header, Report, Run, RxSample, SinkState, frames,
 };
@@ -72,7 +73,7 @@ fn codec() {
         number_low: n as u32,
     };
     let data = |n: u64| Frame::Data {
-        object: 7,
+        object: ObjectId::new(7),
         offset: n * 8_800,
     };
     let mut out = Vec::new();

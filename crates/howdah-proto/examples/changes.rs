@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p howdah-proto --features sim --example changes [-- MBIT,... RTT_MS,... QUEUE_MS,... LOSS_PERCENT,... FACTOR,...]`
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, World};
@@ -53,10 +53,20 @@ fn run(place: &Place) -> (Option<f64>, f64) {
     // Bytes of an object for those of the wire: headers, seals, and what is lost by chance.
     let bound = place.rate.mul_f64(place.factor).as_f64() * 0.93 * (1.0 - place.loss);
     let parts = 4;
-    let mut received = vec![world.endpoint(flow.b).connection().received_bytes(0)];
+    let mut received = vec![
+        world
+            .endpoint(flow.b)
+            .connection()
+            .received_bytes(ObjectId::new(0)),
+    ];
     for part in 1..=LOOK * parts {
         world.run_until(Time::ZERO + change + place.rtt.mul_f64(part as f64 / parts as f64));
-        received.push(world.endpoint(flow.b).connection().received_bytes(0));
+        received.push(
+            world
+                .endpoint(flow.b)
+                .connection()
+                .received_bytes(ObjectId::new(0)),
+        );
     }
     // What was under way when it changed says nothing of the flow: after a fall the round trips that count are those with the queue gone or not.
     let enough = 0.9 * bound / 8.0 * place.rtt.as_secs_f64();

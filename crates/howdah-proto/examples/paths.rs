@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p howdah-proto --example paths`
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, FlowEnds, World};
@@ -31,7 +31,10 @@ fn path(rate: Rate, rtt_ms: f64, queue_ms: f64, loss: f64, mtu: u32) -> PathConf
 }
 
 fn received(world: &World<SimEndpoint>, flow: FlowEnds) -> u64 {
-    world.endpoint(flow.b).connection().received_bytes(0)
+    world
+        .endpoint(flow.b)
+        .connection()
+        .received_bytes(ObjectId::new(0))
 }
 
 /// Goodput share of each flow in consecutive windows.

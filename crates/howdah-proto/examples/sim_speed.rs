@@ -8,7 +8,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a measurement needs a clock")]
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, FlowEnds, World};
@@ -91,7 +91,7 @@ fn cpu_s() -> Option<f64> {
     Some(ns as f64 / 1e9)
 }
 
-fn build(loss: f64) -> (World<SimEndpoint>, FlowEnds, u64) {
+fn build(loss: f64) -> (World<SimEndpoint>, FlowEnds, ObjectId) {
     let path = PathConfig {
         rate: Some(Rate::from_gbit_per_sec(10)),
         delay: Span::from_millis(50),

@@ -2,13 +2,13 @@
 
 use crate::codec::limits;
 use crate::error::PeerMisbehaved;
-use howdah_core::{ByteRange, RangeSet};
+use howdah_core::{ByteRange, ObjectId, RangeSet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// The open objects of one direction, by their ids, in ascending order: few, and looked up for each packet.
 #[derive(Debug)]
-struct Open<T>(Vec<(u64, T)>);
+struct Open<T>(Vec<(ObjectId, T)>);
 
 impl<T> Default for Open<T> {
     fn default() -> Self {
@@ -17,28 +17,28 @@ impl<T> Default for Open<T> {
 }
 
 impl<T> Open<T> {
-    fn find(&self, id: u64) -> Result<usize, usize> {
+    fn find(&self, id: ObjectId) -> Result<usize, usize> {
         self.0.binary_search_by_key(&id, |&(id, _)| id)
     }
 
-    fn insert(&mut self, id: u64, object: T) {
+    fn insert(&mut self, id: ObjectId, object: T) {
         match self.find(id) {
             Ok(at) => self.0[at].1 = object,
             Err(at) => self.0.insert(at, (id, object)),
         }
     }
 
-    fn get(&self, id: u64) -> Option<&T> {
+    fn get(&self, id: ObjectId) -> Option<&T> {
         let at = self.find(id).ok()?;
         Some(&self.0[at].1)
     }
 
-    fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+    fn get_mut(&mut self, id: ObjectId) -> Option<&mut T> {
         let at = self.find(id).ok()?;
         Some(&mut self.0[at].1)
     }
 
-    fn remove(&mut self, id: u64) -> Option<T> {
+    fn remove(&mut self, id: ObjectId) -> Option<T> {
         let at = self.find(id).ok()?;
         Some(self.0.remove(at).1)
     }
@@ -47,7 +47,7 @@ impl<T> Open<T> {
         self.0.iter().map(|(_, object)| object)
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
+    fn iter_mut(&mut self) -> impl Iterator<Item = (ObjectId, &mut T)> {
         self.0.iter_mut().map(|(id, object)| (*id, object))
     }
 
@@ -102,7 +102,7 @@ impl OutObject {
 /// What a data packet shall carry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct NextData {
-    pub(crate) object: u64,
+    pub(crate) object: ObjectId,
     pub(crate) range: ByteRange,
     /// These bytes were sent before ...
     pub(crate) again: bool,
@@ -114,12 +114,12 @@ pub(crate) struct NextData {
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     objects: Open<OutObject>,
-    repair: VecDeque<(u64, ByteRange)>,
+    repair: VecDeque<(ObjectId, ByteRange)>,
 }
 
 impl Outgoing {
     /// `credit_end` is the first byte that must wait for a CREDIT frame.
-    pub(crate) fn open(&mut self, id: u64, size: Option<u64>, credit_end: u64) {
+    pub(crate) fn open(&mut self, id: ObjectId, size: Option<u64>, credit_end: u64) {
         self.objects.insert(
             id,
             OutObject {
@@ -132,26 +132,26 @@ impl Outgoing {
         );
     }
 
-    pub(crate) fn set_ready(&mut self, id: u64, end: u64) {
+    pub(crate) fn set_ready(&mut self, id: ObjectId, end: u64) {
         if let Some(object) = self.objects.get_mut(id) {
             object.ready_end = object.ready_end.max(end);
         }
     }
 
-    pub(crate) fn set_size(&mut self, id: u64, size: u64) {
+    pub(crate) fn set_size(&mut self, id: ObjectId, size: u64) {
         if let Some(object) = self.objects.get_mut(id) {
             object.size = Some(size);
         }
     }
 
-    pub(crate) fn on_credit(&mut self, id: u64, window_end: u64) {
+    pub(crate) fn on_credit(&mut self, id: ObjectId, window_end: u64) {
         if let Some(object) = self.objects.get_mut(id) {
             object.credit_end = object.credit_end.max(window_end);
         }
     }
 
     /// The receiver has these bytes from elsewhere: they are not sent.
-    pub(crate) fn skip(&mut self, id: u64, ranges: &RangeSet) {
+    pub(crate) fn skip(&mut self, id: ObjectId, ranges: &RangeSet) {
         if let Some(object) = self.objects.get_mut(id) {
             for range in ranges.iter() {
                 object.acked.insert(range);
@@ -160,12 +160,12 @@ impl Outgoing {
     }
 
     /// Nothing more of that object will be sent.
-    pub(crate) fn close(&mut self, id: u64) {
+    pub(crate) fn close(&mut self, id: ObjectId) {
         self.objects.remove(id);
         self.repair.retain(|&(object, _)| object != id);
     }
 
-    pub(crate) fn sent_end(&self, id: u64) -> Option<u64> {
+    pub(crate) fn sent_end(&self, id: ObjectId) -> Option<u64> {
         // Over what need not be sent.
         let end = |object: &OutObject| match object.fresh(u64::MAX) {
             Some(range) => range.start,
@@ -175,14 +175,14 @@ impl Outgoing {
     }
 
     /// Bytes known to have arrived.
-    pub(crate) fn acked_bytes(&self, id: u64) -> u64 {
+    pub(crate) fn acked_bytes(&self, id: ObjectId) -> u64 {
         self.objects
             .get(id)
             .map_or(0, |object| object.acked.byte_count())
     }
 
     /// Every byte below has arrived.
-    pub(crate) fn acked_prefix(&self, id: u64) -> u64 {
+    pub(crate) fn acked_prefix(&self, id: ObjectId) -> u64 {
         self.objects
             .get(id)
             .map_or(0, |object| object.acked.prefix_len())
@@ -220,7 +220,7 @@ impl Outgoing {
         reason = "what it gives has just been put together, and is slow to move"
     )]
     #[inline(always)]
-    pub(crate) fn next_data(&mut self, max: impl Fn(u64) -> u64) -> Option<NextData> {
+    pub(crate) fn next_data(&mut self, max: impl Fn(ObjectId) -> u64) -> Option<NextData> {
         while let Some((id, range)) = self.repair.pop_front() {
             let Some(object) = self.objects.get(id) else {
                 continue;
@@ -264,13 +264,13 @@ impl Outgoing {
         }
     }
 
-    pub(crate) fn on_acked(&mut self, id: u64, range: ByteRange) {
+    pub(crate) fn on_acked(&mut self, id: ObjectId, range: ByteRange) {
         if let Some(object) = self.objects.get_mut(id) {
             object.acked.insert(range);
         }
     }
 
-    pub(crate) fn on_lost(&mut self, id: u64, range: ByteRange) {
+    pub(crate) fn on_lost(&mut self, id: ObjectId, range: ByteRange) {
         if let Some(object) = self.objects.get(id)
             && !object.acked.contains(range)
         {
@@ -279,7 +279,7 @@ impl Outgoing {
     }
 
     /// Whether those bytes may still be missing at the receiver.
-    pub(crate) fn wants_repeat(&self, id: u64, range: ByteRange) -> bool {
+    pub(crate) fn wants_repeat(&self, id: ObjectId, range: ByteRange) -> bool {
         self.objects
             .get(id)
             .is_some_and(|object| !object.acked.contains(range))
@@ -325,13 +325,13 @@ pub(crate) struct Incoming {
     pieces: usize,
     /// Some object has become complete since it was last looked for one.
     may_be_complete: bool,
-    /// Objects that were open once: their stragglers are duplicates, not losses.
-    closed_below: u64,
+    /// The last of the objects that were open once, as they ascend: their stragglers are duplicates, not losses.
+    last_closed: Option<ObjectId>,
 }
 
 impl Incoming {
-    pub(crate) fn open(&mut self, id: u64, size: Option<u64>, limit: u64) -> bool {
-        if self.objects.len() >= limits::MAX_OPEN_OBJECTS || id < self.closed_below {
+    pub(crate) fn open(&mut self, id: ObjectId, size: Option<u64>, limit: u64) -> bool {
+        if self.objects.len() >= limits::MAX_OPEN_OBJECTS || self.was_closed(id) {
             return false;
         }
         self.may_be_complete = true;
@@ -347,8 +347,12 @@ impl Incoming {
         true
     }
 
+    fn was_closed(&self, id: ObjectId) -> bool {
+        self.last_closed.is_some_and(|last| id <= last)
+    }
+
     /// Returns false if that size contradicts what has arrived or was said.
-    pub(crate) fn set_size(&mut self, id: u64, size: u64) -> bool {
+    pub(crate) fn set_size(&mut self, id: ObjectId, size: u64) -> bool {
         let Some(object) = self.objects.get_mut(id) else {
             return true;
         };
@@ -362,7 +366,7 @@ impl Incoming {
     }
 
     /// These bytes are there from elsewhere: whoever sends them again sends them for nothing.
-    pub(crate) fn note_present(&mut self, id: u64, ranges: &RangeSet) {
+    pub(crate) fn note_present(&mut self, id: ObjectId, ranges: &RangeSet) {
         if let Some(object) = self.objects.get_mut(id) {
             for range in ranges.iter() {
                 object.received.insert(range);
@@ -371,20 +375,20 @@ impl Incoming {
         }
     }
 
-    pub(crate) fn set_limit(&mut self, id: u64, limit: u64) {
+    pub(crate) fn set_limit(&mut self, id: ObjectId, limit: u64) {
         if let Some(object) = self.objects.get_mut(id) {
             object.limit = object.limit.max(limit);
         }
     }
 
-    pub(crate) fn close(&mut self, id: u64) {
+    pub(crate) fn close(&mut self, id: ObjectId) {
         if let Some(object) = self.objects.remove(id) {
             self.pieces = self.pieces.saturating_sub(object.received.range_count());
         }
-        self.closed_below = self.closed_below.max(id + 1);
+        self.last_closed = self.last_closed.max(Some(id));
     }
 
-    pub(crate) fn received_bytes(&self, id: u64) -> u64 {
+    pub(crate) fn received_bytes(&self, id: ObjectId) -> u64 {
         self.objects
             .get(id)
             .map_or(0, |object| object.received.byte_count())
@@ -394,7 +398,7 @@ impl Incoming {
     /// if it does not, or may not come: [`place`](Self::place) says what to do.
     pub(crate) fn place_behind(
         &mut self,
-        id: u64,
+        id: ObjectId,
         range: ByteRange,
     ) -> Result<bool, PeerMisbehaved> {
         let is_behind = self.objects.get(id).is_some_and(|object| {
@@ -406,7 +410,7 @@ impl Incoming {
         Ok(is_behind)
     }
 
-    fn take(&mut self, id: u64, range: ByteRange) -> Result<(), PeerMisbehaved> {
+    fn take(&mut self, id: ObjectId, range: ByteRange) -> Result<(), PeerMisbehaved> {
         let Some(object) = self.objects.get_mut(id) else {
             return Ok(());
         };
@@ -421,9 +425,13 @@ impl Incoming {
     }
 
     /// Notes that `range` has arrived.
-    pub(crate) fn place(&mut self, id: u64, range: ByteRange) -> Result<Placed, PeerMisbehaved> {
+    pub(crate) fn place(
+        &mut self,
+        id: ObjectId,
+        range: ByteRange,
+    ) -> Result<Placed, PeerMisbehaved> {
         let Some(object) = self.objects.get_mut(id) else {
-            return Ok(if id < self.closed_below {
+            return Ok(if self.was_closed(id) {
                 Placed::Duplicate
             } else {
                 Placed::Unknown
@@ -441,7 +449,7 @@ impl Incoming {
     }
 
     /// Objects that have become complete since the last call.
-    pub(crate) fn take_complete(&mut self) -> Option<u64> {
+    pub(crate) fn take_complete(&mut self) -> Option<ObjectId> {
         if !self.may_be_complete {
             return None;
         }
@@ -465,10 +473,13 @@ mod model;
 mod tests {
     use super::*;
 
+    const ID: ObjectId = ObjectId::new(1);
+
     #[test]
     fn what_comes_for_a_closed_object_came_before_and_for_a_later_one_too_early() {
         let mut incoming = Incoming::default();
         for (id, is_closed) in [(0, false), (1, false), (2, true), (3, false)] {
+            let id = ObjectId::new(id);
             if is_closed {
                 incoming.close(id);
             }
@@ -485,16 +496,16 @@ mod tests {
     #[test]
     fn repairs_go_first_and_skip_what_arrived_meanwhile() {
         let mut out = Outgoing::default();
-        out.open(1, Some(100), u64::MAX);
-        out.set_ready(1, 100);
+        out.open(ID, Some(100), u64::MAX);
+        out.set_ready(ID, 100);
         let first = out.next_data(|_| 40).unwrap();
         assert_eq!(first.range, ByteRange::new(0, 40));
-        out.on_lost(1, first.range);
-        out.on_acked(1, ByteRange::new(0, 10));
+        out.on_lost(ID, first.range);
+        out.on_acked(ID, ByteRange::new(0, 10));
         assert_eq!(
             out.next_data(|_| 20),
             Some(NextData {
-                object: 1,
+                object: ID,
                 range: ByteRange::new(10, 30),
                 again: true,
                 repeat: false
@@ -511,17 +522,17 @@ mod tests {
     #[test]
     fn credit_and_readiness_hold_data_back() {
         let mut out = Outgoing::default();
-        out.open(1, None, 30);
+        out.open(ID, None, 30);
         assert!(!out.has_data() && out.waits_for_source());
-        out.set_ready(1, 50);
+        out.set_ready(ID, 50);
         assert_eq!(out.next_data(|_| 100).unwrap().range, ByteRange::new(0, 30));
         assert_eq!(out.next_data(|_| 100), None);
-        out.on_credit(1, 60);
+        out.on_credit(ID, 60);
         assert_eq!(
             out.next_data(|_| 100).unwrap().range,
             ByteRange::new(30, 50)
         );
-        out.set_size(1, 50);
+        out.set_size(ID, 50);
         assert!(out.is_all_sent());
     }
 
@@ -531,64 +542,67 @@ mod tests {
         present.insert(ByteRange::new(10, 30));
         present.insert(ByteRange::new(40, 50));
         let mut out = Outgoing::default();
-        out.open(1, Some(50), u64::MAX);
-        out.set_ready(1, 20);
+        out.open(ID, Some(50), u64::MAX);
+        out.set_ready(ID, 20);
         assert_eq!(out.next_data(|_| 5).unwrap().range, ByteRange::new(0, 5));
-        out.skip(1, &present);
+        out.skip(ID, &present);
         let last = out.next_data(|_| 100).unwrap();
         assert_eq!(last.range, ByteRange::new(5, 10));
-        assert_eq!(out.sent_end(1), Some(30), "over what is there");
+        assert_eq!(out.sent_end(ID), Some(30), "over what is there");
         assert!(!out.has_data() && out.waits_for_source());
-        out.set_ready(1, 50);
+        out.set_ready(ID, 50);
         assert!(out.has_data() && !out.is_all_sent());
         let next = out.next_data(|_| 100).unwrap();
         assert_eq!(next.range, ByteRange::new(30, 40));
         assert!(out.is_all_sent() && out.next_data(|_| 100).is_none());
         out.put_back(next);
         assert_eq!(out.next_data(|_| 100), Some(next));
-        assert_eq!(out.acked_bytes(1), 30);
-        assert_eq!(out.sent_end(1), Some(50));
+        assert_eq!(out.acked_bytes(ID), 30);
+        assert_eq!(out.sent_end(ID), Some(50));
 
         let mut incoming = Incoming::default();
-        assert!(incoming.open(1, Some(50), u64::MAX));
-        incoming.note_present(1, &present);
+        assert!(incoming.open(ID, Some(50), u64::MAX));
+        incoming.note_present(ID, &present);
         assert_eq!(
-            incoming.place(1, ByteRange::new(12, 20)),
+            incoming.place(ID, ByteRange::new(12, 20)),
             Ok(Placed::Duplicate)
         );
-        incoming.place(1, ByteRange::new(0, 10)).unwrap();
+        incoming.place(ID, ByteRange::new(0, 10)).unwrap();
         assert_eq!(incoming.take_complete(), None);
-        incoming.place(1, ByteRange::new(30, 40)).unwrap();
-        assert_eq!(incoming.take_complete(), Some(1));
-        assert_eq!(incoming.received_bytes(1), 50);
+        incoming.place(ID, ByteRange::new(30, 40)).unwrap();
+        assert_eq!(incoming.take_complete(), Some(ID));
+        assert_eq!(incoming.received_bytes(ID), 50);
     }
 
     #[test]
     fn data_beyond_the_end_is_an_offence_and_stragglers_are_not() {
         let mut incoming = Incoming::default();
-        assert_eq!(incoming.place(1, ByteRange::new(0, 5)), Ok(Placed::Unknown));
-        assert!(incoming.open(1, Some(10), u64::MAX));
+        assert_eq!(
+            incoming.place(ID, ByteRange::new(0, 5)),
+            Ok(Placed::Unknown)
+        );
+        assert!(incoming.open(ID, Some(10), u64::MAX));
         let write = |start, end| {
             Ok(Placed::Write(
                 [ByteRange::new(start, end)].into_iter().collect(),
             ))
         };
-        assert_eq!(incoming.place(1, ByteRange::new(5, 10)), write(5, 10));
+        assert_eq!(incoming.place(ID, ByteRange::new(5, 10)), write(5, 10));
         assert_eq!(
-            incoming.place(1, ByteRange::new(5, 10)),
+            incoming.place(ID, ByteRange::new(5, 10)),
             Ok(Placed::Duplicate)
         );
         assert_eq!(
-            incoming.place(1, ByteRange::new(5, 11)),
+            incoming.place(ID, ByteRange::new(5, 11)),
             Err(PeerMisbehaved::DataBeyondEnd)
         );
         assert_eq!(incoming.take_complete(), None);
-        assert_eq!(incoming.place(1, ByteRange::new(0, 7)), write(0, 5));
-        assert_eq!(incoming.take_complete(), Some(1));
+        assert_eq!(incoming.place(ID, ByteRange::new(0, 7)), write(0, 5));
+        assert_eq!(incoming.take_complete(), Some(ID));
         assert_eq!(incoming.take_complete(), None);
-        incoming.close(1);
+        incoming.close(ID);
         assert_eq!(
-            incoming.place(1, ByteRange::new(0, 5)),
+            incoming.place(ID, ByteRange::new(0, 5)),
             Ok(Placed::Duplicate)
         );
     }

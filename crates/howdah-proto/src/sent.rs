@@ -1,6 +1,6 @@
 //! What was sent and is not settled: the sender's memory of its packets.
 
-use howdah_core::{ByteRange, RangeSet, Time};
+use howdah_core::{ByteRange, ObjectId, RangeSet, Time};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub(crate) enum Content {
     Passive,
     /// Bytes of an object.
     Data {
-        object: u64,
+        object: ObjectId,
         range: ByteRange,
         /// A second copy of bytes whose first copy is still on its way.
         repeat: bool,

@@ -14,8 +14,8 @@ use crate::keys::TAG_LEN;
 use crate::{Config, Policy, Security};
 use howdah_core::num::saturating_u32;
 use howdah_core::{
-    Arrival, Datagram, Ecn, HeaderBytes, Observe, RangeSet, Snapshot, Span, Time, Transport,
-    WakeReason,
+    Arrival, Datagram, Ecn, HeaderBytes, ObjectId, Observe, RangeSet, Snapshot, Span, Time,
+    Transport, WakeReason,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -27,7 +27,7 @@ pub struct SimEndpoint {
     connection: Connection,
     events: Vec<Event>,
     buffer: Vec<u8>,
-    placed: Option<BTreeMap<u64, RangeSet>>,
+    placed: Option<BTreeMap<ObjectId, RangeSet>>,
     transfer: Option<Transfer>,
     slow_sink: Option<SlowSink>,
     /// ECN field of the datagram that comes next.
@@ -41,7 +41,7 @@ pub struct SimEndpoint {
 /// [receives](SimEndpoint::receiver) one.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
-    id: u64,
+    id: ObjectId,
     is_sender: bool,
     size: Option<u64>,
     finished_at: Option<Time>,
@@ -129,7 +129,7 @@ impl SimEndpoint {
     ) -> Self {
         let mut server = Self::server_at(start, config, sender_seed, seed);
         // The first object of a client.
-        let id = 0;
+        let id = ObjectId::new(0);
         server.connection.receive_object(id, size, None);
         server.transfer = Some(Transfer {
             id,
@@ -173,7 +173,7 @@ impl SimEndpoint {
     }
 
     /// What was to be placed of object `id`, if that is [recorded](Self::recording).
-    pub fn placed(&self, id: u64) -> Option<&RangeSet> {
+    pub fn placed(&self, id: ObjectId) -> Option<&RangeSet> {
         self.placed.as_ref()?.get(&id)
     }
 

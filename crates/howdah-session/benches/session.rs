@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p howdah-session`. Each case runs nine times and the best counts.
 
-use howdah_core::RangeSet;
+use howdah_core::{ObjectId, RangeSet};
 use howdah_session::SourceIdentity;
 use howdah_session::client::{self, Client, Wants};
 use howdah_session::message::{Message, SideReport};
@@ -67,7 +67,7 @@ fn main() {
         inode: 7,
     };
     let put = Message::Put {
-        object: 0,
+        object: ObjectId::new(0),
         path: "data/run-00017/IMG_00000123.jpg".into(),
         name: None,
         size: Some(source.size),
@@ -85,7 +85,7 @@ fn main() {
         values: true,
     };
     let done = Message::Done {
-        object: 1,
+        object: ObjectId::new(1),
         side: SideReport::default(),
     };
     let [put, get, done] = [put, get, done].map(|message| message.encode());
@@ -93,7 +93,7 @@ fn main() {
         let mut server = Server::<Bench>::new(None);
         let order = server.hear(heard(&put));
         assert!(matches!(order, Ok(server::Order::Put(..))));
-        server.receives(Half(Incoming::new(0, RangeSet::new(), true)));
+        server.receives(Half(Incoming::new(ObjectId::new(0), RangeSet::new(), true)));
         black_box(server.end());
     });
     report("a server is asked for one", || {
@@ -104,11 +104,11 @@ fn main() {
     });
     report("a server hears of its end", || {
         let mut server = Server::<Bench>::new(None);
-        server.does(Does::Sends(Half(Outgoing::new(1, true))));
+        server.does(Does::Sends(Half(Outgoing::new(ObjectId::new(1), true))));
         black_box(server.hear(heard(&done)).is_ok());
     });
     let sending = Message::Sending {
-        object: 1,
+        object: ObjectId::new(1),
         size: Some(source.size),
         hash: true,
         source: Some(source),

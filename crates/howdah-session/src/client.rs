@@ -7,7 +7,7 @@ use crate::questions::{Finding, Sum};
 use crate::resume::SourceIdentity;
 use crate::transfer::{End, Incoming, Outgoing};
 use crate::{Misbehaved, Wait};
-use howdah_core::RangeSet;
+use howdah_core::{ObjectId, RangeSet};
 
 /// What a client wants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,7 +49,7 @@ pub enum Stage {
 #[derive(Clone, Debug)]
 pub struct Coming {
     /// The object in which it comes.
-    pub object: u64,
+    pub object: ObjectId,
     /// In bytes; `None`: it ends when it ends.
     pub size: Option<u64>,
     /// Its BLAKE3 will be told.
@@ -90,7 +90,7 @@ pub enum Order<S> {
     /// The end of the answer. It is over.
     Answered(Sum),
     /// Answers about files come as that object; then [`receives`](Client::receives).
-    FilesOpen(u64),
+    FilesOpen(ObjectId),
     /// The server's figures. It is over.
     Thanks(SideReport),
 }
@@ -190,13 +190,13 @@ where
         self.receiving.as_mut()
     }
 
-    fn incoming(&mut self, object: u64) -> Option<&mut Incoming> {
+    fn incoming(&mut self, object: ObjectId) -> Option<&mut Incoming> {
         let incoming = self.receiving.as_mut()?.as_mut();
         (incoming.object() == object).then_some(incoming)
     }
 
     /// All bytes of an object have arrived.
-    pub fn on_complete(&mut self, object: u64) {
+    pub fn on_complete(&mut self, object: ObjectId) {
         if let Some(incoming) = self.incoming(object) {
             incoming.on_complete();
         }

@@ -3,7 +3,7 @@
 use crate::Misbehaved;
 use crate::message::Message;
 use crate::resume::WireRanges;
-use howdah_core::RangeSet;
+use howdah_core::{ObjectId, RangeSet};
 
 /// Bytes of holes that are left out of a file: both sides hash them, which takes an hour for some TiB, so a peer must not name any
 /// number. Further ones are sent as zeros.
@@ -11,11 +11,11 @@ pub const MAX_HOLE_BYTES: u64 = 16 << 40;
 
 /// The holes of the object that is announced next.
 #[derive(Debug, Default)]
-pub struct Announced(Option<(u64, WireRanges)>);
+pub struct Announced(Option<(ObjectId, WireRanges)>);
 
 impl Announced {
     /// The sender has told them; what it told before and did not use is forgotten.
-    pub fn note(&mut self, object: u64, ranges: WireRanges) {
+    pub fn note(&mut self, object: ObjectId, ranges: WireRanges) {
         self.0 = Some((object, ranges));
     }
 
@@ -24,7 +24,11 @@ impl Announced {
     /// # Errors
     ///
     /// It cannot have them.
-    pub fn take(&mut self, object: u64, size: Option<u64>) -> Result<Option<RangeSet>, Misbehaved> {
+    pub fn take(
+        &mut self,
+        object: ObjectId,
+        size: Option<u64>,
+    ) -> Result<Option<RangeSet>, Misbehaved> {
         let Some((_, ranges)) = self.0.take_if(|(told, _)| *told == object) else {
             return Ok(None);
         };
@@ -45,7 +49,7 @@ impl Announced {
 }
 
 /// The message that tells them.
-pub fn announce(object: u64, holes: &RangeSet) -> Message {
+pub fn announce(object: ObjectId, holes: &RangeSet) -> Message {
     let ranges = holes.into();
     Message::Holes { object, ranges }
 }
@@ -65,23 +69,36 @@ mod tests {
             Message::Holes { object, ranges } => announced.note(object, ranges),
             _ => unreachable!("another message"),
         };
-        tell(&mut announced, 4);
-        assert!(announced.take(2, Some(9 * GROUP)).unwrap().is_none());
+        tell(&mut announced, ObjectId::new(4));
+        assert!(
+            announced
+                .take(ObjectId::new(2), Some(9 * GROUP))
+                .unwrap()
+                .is_none()
+        );
         assert_eq!(
-            announced.take(4, Some(3 * GROUP)).unwrap(),
+            announced.take(ObjectId::new(4), Some(3 * GROUP)).unwrap(),
             Some(holes.clone())
         );
         assert!(
-            announced.take(4, Some(3 * GROUP)).unwrap().is_none(),
+            announced
+                .take(ObjectId::new(4), Some(3 * GROUP))
+                .unwrap()
+                .is_none(),
             "once"
         );
-        tell(&mut announced, 4);
+        tell(&mut announced, ObjectId::new(4));
         assert!(
-            announced.take(4, Some(3 * GROUP - 1)).is_err(),
+            announced
+                .take(ObjectId::new(4), Some(3 * GROUP - 1))
+                .is_err(),
             "beyond the end"
         );
-        tell(&mut announced, 4);
-        assert!(announced.take(4, None).is_err(), "of no size");
+        tell(&mut announced, ObjectId::new(4));
+        assert!(
+            announced.take(ObjectId::new(4), None).is_err(),
+            "of no size"
+        );
     }
 
     #[test]
@@ -90,8 +107,8 @@ mod tests {
             let mut holes = RangeSet::new();
             holes.insert(ByteRange::new(0, bytes));
             let mut announced = Announced::default();
-            announced.note(4, (&holes).into());
-            let taken = announced.take(4, Some(bytes));
+            announced.note(ObjectId::new(4), (&holes).into());
+            let taken = announced.take(ObjectId::new(4), Some(bytes));
             assert_eq!(taken.is_ok(), good, "{taken:?}");
         }
     }

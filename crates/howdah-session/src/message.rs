@@ -8,7 +8,7 @@ use crate::questions::{Finding, Question, Sum};
 use crate::resume::{SourceIdentity, WireHeld, WireRanges};
 use crate::selection::Selection;
 use crate::{PathBytes, TreeOptions, TreeReport};
-use howdah_core::Span;
+use howdah_core::{ObjectId, Span};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum Message {
     /// Client: I send `object`, put it under `path`.
     Put {
         /// The object in which it comes.
-        object: u64,
+        object: ObjectId,
         /// Where to.
         path: PathBytes,
         /// If `path` is a directory, the name below it.
@@ -62,7 +62,7 @@ pub enum Message {
     /// Server: it comes as `object`, with a BLAKE3 at its end or without.
     Sending {
         /// The object in which it comes.
-        object: u64,
+        object: ObjectId,
         /// In bytes; `None`: it ends when it ends.
         size: Option<u64>,
         /// A BLAKE3 is told at the end.
@@ -77,7 +77,7 @@ pub enum Message {
     /// Sender: the object ends there and hashes to that.
     End {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// All of it, in bytes.
         size: u64,
         /// Of its content, if that was promised and all of it was sent.
@@ -86,7 +86,7 @@ pub enum Message {
     /// Receiver: verified, durable, in place.
     Done {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// What the receiver took.
         side: SideReport,
     },
@@ -107,9 +107,9 @@ pub enum Message {
     /// Client: a tree comes, put it under `path`. `several`: more than one thing is at its top.
     TreePut {
         /// The object of the manifest.
-        manifest: u64,
+        manifest: ObjectId,
         /// The object of the packs of small files.
-        packs: u64,
+        packs: ObjectId,
         /// Where to.
         path: PathBytes,
         /// More than one thing is at its top.
@@ -120,12 +120,12 @@ pub enum Message {
     /// Server: the answers come as that object.
     TreeAccepted {
         /// The object of the answers.
-        answers: u64,
+        answers: ObjectId,
     },
     /// Client: send me the trees at these paths; the answers come as that object.
     TreeGet {
         /// The object of the answers.
-        answers: u64,
+        answers: ObjectId,
         /// Which.
         paths: Vec<PathBytes>,
         /// How.
@@ -134,14 +134,14 @@ pub enum Message {
     /// Server: they come as these objects.
     TreeComes {
         /// The object of the manifest.
-        manifest: u64,
+        manifest: ObjectId,
         /// The object of the packs of small files.
-        packs: u64,
+        packs: ObjectId,
     },
     /// Sender: the large file `index` of the manifest comes as `object`.
     TreeFile {
         /// The object in which it comes.
-        object: u64,
+        object: ObjectId,
         /// Its number among the files of the manifest.
         index: u64,
         /// In bytes.
@@ -152,12 +152,12 @@ pub enum Message {
     /// Sender: the rest of `object` does not come.
     TreeFileMissing {
         /// Which object.
-        object: u64,
+        object: ObjectId,
     },
     /// Receiver: nothing more of `object` is needed; `stored`: because all of it is in place.
     TreeSettled {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// All of it is in place.
         stored: bool,
     },
@@ -180,7 +180,7 @@ pub enum Message {
     /// Receiver (of a file that was put, or of a tree's): go on.
     Ready {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// These bytes are here already.
         held: WireRanges,
         /// Tell the values of its groups.
@@ -191,7 +191,7 @@ pub enum Message {
     /// Sender: what the groups from `first` on hash to.
     Values {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// Number of the first group.
         first: u64,
         /// One for each group.
@@ -200,7 +200,7 @@ pub enum Message {
     /// Client: describe what is at that path, to be compared; the answers come as that object.
     TreeVerify {
         /// The object of the answers.
-        answers: u64,
+        answers: ObjectId,
         /// What.
         path: PathBytes,
         /// How.
@@ -215,7 +215,7 @@ pub enum Message {
     /// Sender, before it announces `object`: that has holes. These groups are nothing else and do not come.
     Holes {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// Its groups that are holes.
         ranges: WireRanges,
     },
@@ -239,7 +239,7 @@ pub enum Message {
     /// Server: ask; the answers come as that object.
     FilesOpen {
         /// The object of the answers.
-        answers: u64,
+        answers: ObjectId,
     },
     /// Client: questions, each with a number that no other one that is open has.
     AskFiles(Vec<(u64, FilesRequest)>),

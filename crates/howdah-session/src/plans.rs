@@ -3,6 +3,7 @@
 
 use crate::PathBytes;
 use crate::resume::SourceIdentity;
+use howdah_core::ObjectId;
 use serde::{Deserialize, Serialize};
 
 /// What is asked about the plan of a file or a tree that comes to the machine which is asked. `path` is what that becomes, `plan` the text of
@@ -294,7 +295,7 @@ impl PlanRequest {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LeasePut {
     /// In which it comes.
-    pub object: u64,
+    pub object: ObjectId,
     /// What the file becomes.
     pub path: PathBytes,
     /// The text of its plan.

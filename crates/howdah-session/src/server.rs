@@ -17,7 +17,7 @@ use crate::resume::SourceIdentity;
 use crate::selection::{Asked, SelectionError};
 use crate::transfer::{Answer, End, Get, Incoming, Opened, Outgoing};
 use crate::{Misbehaved, PathBytes, Wait};
-use howdah_core::RangeSet;
+use howdah_core::{ObjectId, RangeSet};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
@@ -48,7 +48,7 @@ pub enum Does<P: Parts> {
     /// What was asked for waits, or is being opened.
     Begins {
         /// The object whose bytes come already.
-        object: Option<u64>,
+        object: Option<ObjectId>,
         /// All of them are here.
         is_complete: bool,
     },
@@ -70,7 +70,7 @@ pub enum Does<P: Parts> {
 #[derive(Clone, Debug)]
 pub struct Put {
     /// The object in which it comes.
-    pub object: u64,
+    pub object: ObjectId,
     /// Where to.
     pub path: PathBytes,
     /// If that is a directory, the name below it.
@@ -408,13 +408,13 @@ impl<P: Parts> Server<P> {
     }
 
     /// The one object that comes, if it is that one.
-    fn incoming(&mut self, object: u64) -> Option<&mut Incoming> {
+    fn incoming(&mut self, object: ObjectId) -> Option<&mut Incoming> {
         let incoming = self.does.receiving()?.as_mut();
         (incoming.object() == object).then_some(incoming)
     }
 
     /// Whether that object comes, or its place is being opened.
-    pub fn admits(&self, object: u64) -> bool {
+    pub fn admits(&self, object: ObjectId) -> bool {
         match &self.does {
             Does::Begins { object: comes, .. } => *comes == Some(object),
             Does::Receives(receiving) => receiving.as_ref().object() == object,
@@ -423,7 +423,7 @@ impl<P: Parts> Server<P> {
     }
 
     /// All bytes of an object have arrived.
-    pub fn on_complete(&mut self, object: u64) {
+    pub fn on_complete(&mut self, object: ObjectId) {
         match &mut self.does {
             Does::Begins {
                 object: comes,

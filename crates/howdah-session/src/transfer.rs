@@ -10,7 +10,7 @@
 use crate::Misbehaved;
 use crate::message::Message;
 use crate::resume::{RESUMABLE_MIN, SourceIdentity, WireHeld, WireRanges};
-use howdah_core::RangeSet;
+use howdah_core::{ObjectId, RangeSet};
 
 /// Where an object ends, and what it hashes to if that was told.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -44,7 +44,7 @@ enum Out {
 /// An object on its way out.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    object: u64,
+    object: ObjectId,
     hash: bool,
     state: Out,
     values: bool,
@@ -84,7 +84,7 @@ pub struct Answer {
 
 impl Outgoing {
     /// One that leaves at once, with a BLAKE3 at its end or without.
-    pub fn new(object: u64, hash: bool) -> Self {
+    pub fn new(object: ObjectId, hash: bool) -> Self {
         Self {
             object,
             hash,
@@ -178,7 +178,7 @@ impl Outgoing {
     }
 
     /// Which object it is.
-    pub fn object(&self) -> u64 {
+    pub fn object(&self) -> ObjectId {
         self.object
     }
 
@@ -233,7 +233,7 @@ enum In {
 /// An object on its way in.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    object: u64,
+    object: ObjectId,
     /// What was here before.
     held: RangeSet,
     hash: bool,
@@ -253,7 +253,7 @@ pub struct Arrived {
 
 impl Incoming {
     /// One of which `held` is here already, and whose sender has promised a hash or not.
-    pub fn new(object: u64, held: RangeSet, hash: bool) -> Self {
+    pub fn new(object: ObjectId, held: RangeSet, hash: bool) -> Self {
         Self {
             object,
             held,
@@ -311,7 +311,7 @@ impl Incoming {
     }
 
     /// Which object it is.
-    pub fn object(&self) -> u64 {
+    pub fn object(&self) -> ObjectId {
         self.object
     }
 

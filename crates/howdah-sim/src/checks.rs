@@ -352,10 +352,15 @@ mod tests {
         for wake in 0..u64::from(BUSY_LIMIT) * 3 {
             // Each instant has its own few thousand, all of them due.
             let now = Time::from_nanos(wake / u64::from(BUSY_LIMIT - 1));
-            guard.idle_wake(EndpointId(0), now, Time::ZERO, "test");
+            guard.idle_wake(EndpointId(0), now, Time::ZERO, WakeReason::Pacing);
         }
         for _ in 0..BUSY_LIMIT * 2 {
-            guard.idle_wake(EndpointId(0), Time::ZERO, Time::from_nanos(1), "test");
+            guard.idle_wake(
+                EndpointId(0),
+                Time::ZERO,
+                Time::from_nanos(1),
+                WakeReason::Pacing,
+            );
         }
     }
 

@@ -513,7 +513,7 @@ mod tests {
             usize::from(due.is_some())
         }
         fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
-            self.0.map(|at| (at, "send"))
+            self.0.map(|at| (at, WakeReason::Pacing))
         }
     }
 

@@ -11,7 +11,7 @@ use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::task::Task;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Progress, RatePolicy, Summary, Trust};
-use howdah_core::{Span, Time};
+use howdah_core::{ObjectId, Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, PathKnowledge};
@@ -635,7 +635,7 @@ impl Application for Client<'_> {
         }
     }
 
-    fn read(&mut self, _key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _key: ConnKey, object: ObjectId, offset: u64, buffer: &mut [u8]) {
         if let Some(tree) = &mut self.tree {
             return tree.read(object, offset, buffer);
         }
@@ -652,7 +652,13 @@ impl Application for Client<'_> {
             && self.tree.as_ref().is_none_or(Tree::accepts_data)
     }
 
-    fn place(&mut self, _key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+    fn place(
+        &mut self,
+        _key: ConnKey,
+        object: ObjectId,
+        buffer: &mut Vec<u8>,
+        parts: &[Placement],
+    ) {
         let receiving = self.machine.receiving_mut();
         if let Some(receiving) = receiving.filter(|r| r.object == object) {
             receiving.place(buffer, parts);

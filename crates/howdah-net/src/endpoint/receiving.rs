@@ -6,7 +6,7 @@ use crate::clock::{Clock, wall_now};
 use crate::parcel::Parcel;
 use crate::socket::UdpPort;
 use crate::tunnel::Lanes;
-use howdah_core::{Ecn, Time};
+use howdah_core::{Ecn, ObjectId, Time};
 use howdah_proto::endpoint::{ARRIVALS_MAX, ConnKey, Found, Incoming};
 use howdah_proto::{Arriving, Handled};
 use quinn_udp::RecvMeta;
@@ -142,7 +142,7 @@ impl Endpoint {
         let from = UdpPort::canonical(meta.addr);
         let stride = meta.stride.max(1);
         let ecn = UdpPort::ecn_of(&meta);
-        let mut owner: Option<(ConnKey, u64)> = None;
+        let mut owner: Option<(ConnKey, ObjectId)> = None;
         let mut parts: Vec<Placement> = Vec::with_capacity(meta.len.div_ceil(stride));
         let mut start = 0;
         while start < meta.len {

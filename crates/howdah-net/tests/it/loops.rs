@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::support;
-use howdah_core::{Span, Time};
+use howdah_core::{ObjectId, Span, Time};
 use howdah_net::{
     Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, bind, share,
 };
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 const SIZE: u64 = 2_000_000;
-const OBJECT: u64 = 0;
+const OBJECT: ObjectId = ObjectId::new(0);
 
 /// Where all of them are.
 struct Course {
@@ -77,7 +77,7 @@ impl Application for Taker<'_> {
         }
     }
 
-    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _: ConnKey, _: ObjectId, _: u64, buffer: &mut [u8]) {
         buffer.fill(0);
     }
 
@@ -85,7 +85,7 @@ impl Application for Taker<'_> {
         true
     }
 
-    fn place(&mut self, key: ConnKey, _: u64, _: &mut Vec<u8>, parts: &[Placement]) {
+    fn place(&mut self, key: ConnKey, _: ObjectId, _: &mut Vec<u8>, parts: &[Placement]) {
         let bytes = parts.iter().map(|part| part.range.len()).sum::<u64>();
         *self.placed.entry(key).or_default() += bytes;
     }
@@ -143,7 +143,7 @@ impl Application for Giver<'_> {
         }
     }
 
-    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _: ConnKey, _: ObjectId, _: u64, buffer: &mut [u8]) {
         buffer.fill(0);
     }
 
@@ -151,7 +151,7 @@ impl Application for Giver<'_> {
         true
     }
 
-    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, _: &[Placement]) {}
+    fn place(&mut self, _: ConnKey, _: ObjectId, _: &mut Vec<u8>, _: &[Placement]) {}
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
         None

@@ -1,7 +1,7 @@
 //! Many connections on one socket: those that are idle are not looked at, and one that breaks is the only one that ends.
 
 use crate::support::config;
-use howdah_core::{Span, Time};
+use howdah_core::{ObjectId, Span, Time};
 use howdah_net::{
     Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, bind,
 };
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const IDLE: usize = 300;
 const SIZE: u64 = 20_000_000;
-const OBJECT: u64 = 0;
+const OBJECT: ObjectId = ObjectId::new(0);
 
 fn endpoint(accept: bool) -> Endpoint {
     let socket = bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
@@ -93,7 +93,7 @@ impl Application for Taker<'_> {
         0
     }
 
-    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _: ConnKey, _: ObjectId, _: u64, buffer: &mut [u8]) {
         buffer.fill(0);
     }
 
@@ -101,7 +101,7 @@ impl Application for Taker<'_> {
         true
     }
 
-    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, parts: &[Placement]) {
+    fn place(&mut self, _: ConnKey, _: ObjectId, _: &mut Vec<u8>, parts: &[Placement]) {
         self.placed += parts.iter().map(|part| part.range.len()).sum::<u64>();
     }
 
@@ -162,7 +162,7 @@ impl Application for Giver {
         }
     }
 
-    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _: ConnKey, _: ObjectId, _: u64, buffer: &mut [u8]) {
         buffer.fill(0);
     }
 
@@ -170,7 +170,7 @@ impl Application for Giver {
         true
     }
 
-    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, _: &[Placement]) {}
+    fn place(&mut self, _: ConnKey, _: ObjectId, _: &mut Vec<u8>, _: &[Placement]) {}
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
         None

@@ -4,7 +4,7 @@ use super::{
     CodecError, Coverage, EcnCounts, Frame, FrameWriter, Reader, Report, Run, RxSample, SinkState,
     Writer, frames, limits, run_len,
 };
-use howdah_core::Ecn;
+use howdah_core::{Ecn, ObjectId};
 
 #[test]
 fn limits_are_those_of_the_specification() {
@@ -188,11 +188,14 @@ fn frames_are_bounded() {
             bytes: b"x",
         };
         assert_eq!(first(&control).is_ok(), is_fine);
-        let data = Frame::Data { object: 1, offset };
+        let data = Frame::Data {
+            object: ObjectId::new(1),
+            offset,
+        };
         assert_eq!(first(&data).is_ok(), is_fine);
         let window_end = offset;
         let credit = Frame::Credit {
-            object: 1,
+            object: ObjectId::new(1),
             window_end,
         };
         assert_eq!(first(&credit).is_ok(), is_fine);

@@ -1,6 +1,7 @@
 //! Frames: what a sealed packet says.
 
 use crate::codec::{CodecError, Reader, Report, Writer, limits};
+use howdah_core::ObjectId;
 use howdah_core::num::saturating_usize;
 
 const PADDING: u8 = 0x00;
@@ -52,7 +53,7 @@ pub enum Frame<'a> {
     /// Bytes of an object; they are the rest of the packet.
     Data {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// Where they stand in the object.
         offset: u64,
     },
@@ -72,7 +73,7 @@ pub enum Frame<'a> {
     /// Bytes of `object` below `window_end` may be sent.
     Credit {
         /// Which object.
-        object: u64,
+        object: ObjectId,
         /// First byte that must wait.
         window_end: u64,
     },
@@ -104,12 +105,12 @@ pub fn frames(body: &[u8]) -> FrameIter<'_> {
 /// Object, offset and payload of a body that begins with a DATA frame, which then is all of it: what nearly all packets are, read
 /// without the detour over [`Frame`]. `None` if it begins with another one, or is not well-formed: [`frames`] says why.
 #[inline]
-pub(crate) fn leading_data(body: &[u8]) -> Option<(u64, u64, &[u8])> {
+pub(crate) fn leading_data(body: &[u8]) -> Option<(ObjectId, u64, &[u8])> {
     let mut reader = match body {
         [DATA, rest @ ..] => Reader::new(rest),
         _ => return None,
     };
-    let object = reader.varint().ok()?;
+    let object = reader.object().ok()?;
     let offset = reader.offset().ok()?;
     Some((object, offset, reader.rest()))
 }
@@ -118,11 +119,11 @@ pub(crate) fn leading_data(body: &[u8]) -> Option<(u64, u64, &[u8])> {
 #[inline]
 pub(crate) fn data_frame(
     buffer: &mut [u8; FrameWriter::MAX_DATA_HEADER],
-    object: u64,
+    object: ObjectId,
     offset: u64,
 ) -> &[u8] {
     buffer[0] = DATA;
-    let (mut rest, mut at) = (object, 1);
+    let (mut rest, mut at) = (object.get(), 1);
     while rest >= 0x80 {
         buffer[at] = (rest & 0x7f) as u8 | 0x80;
         rest >>= 7;
@@ -177,7 +178,7 @@ impl<'a> FrameIter<'a> {
                 }
             }
             DATA => Frame::Data {
-                object: reader.varint()?,
+                object: reader.object()?,
                 offset: reader.offset()?,
             },
             PATH_CHALLENGE => Frame::PathChallenge(reader.u64()?),
@@ -191,7 +192,7 @@ impl<'a> FrameIter<'a> {
             }
             HANDSHAKE_DONE => Frame::HandshakeDone,
             CREDIT => Frame::Credit {
-                object: reader.varint()?,
+                object: reader.object()?,
                 window_end: reader.varint_at_most(limits::MAX_OFFSET)?,
             },
             unknown => return Err(CodecError::UnknownFrame(unknown)),
@@ -226,8 +227,8 @@ impl<'a> FrameWriter<'a> {
     }
 
     /// Length of a DATA frame's header for this object, in bytes.
-    pub fn data_header_len(object: u64) -> usize {
-        1 + (64 - object.leading_zeros()).div_ceil(7).max(1) as usize + 8
+    pub fn data_header_len(object: ObjectId) -> usize {
+        1 + (64 - object.get().leading_zeros()).div_ceil(7).max(1) as usize + 8
     }
 
     /// Appends one frame.
@@ -283,7 +284,7 @@ impl<'a> FrameWriter<'a> {
             Frame::HandshakeDone => writer.u8(HANDSHAKE_DONE),
             Frame::Credit { object, window_end } => {
                 writer.u8(CREDIT);
-                writer.varint(object);
+                writer.varint(object.get());
                 writer.varint(window_end);
             }
         }
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_longest_data_header_is_as_long_as_it_is_said() {
-        for object in [0, 127, 128, u64::MAX] {
+        for object in [0, 127, 128, u64::MAX].map(ObjectId::new) {
             let mut out = Vec::new();
             FrameWriter::new(&mut out).frame(&Frame::Data {
                 object,
@@ -335,14 +336,14 @@ mod tests {
             });
             assert_eq!(out.len(), FrameWriter::data_header_len(object));
         }
-        let longest = FrameWriter::data_header_len(u64::MAX);
+        let longest = FrameWriter::data_header_len(ObjectId::new(u64::MAX));
         assert_eq!(longest, FrameWriter::MAX_DATA_HEADER);
     }
 
     #[test]
     fn what_tells_of_reports_asks_for_none() {
         let data = Frame::Data {
-            object: 1,
+            object: ObjectId::new(1),
             offset: 0,
         };
         for frame in [data, Frame::Ping, Frame::HandshakeDone] {
@@ -386,12 +387,12 @@ mod tests {
             },
             8 => Frame::HandshakeDone,
             9 => Frame::Credit {
-                object: a,
+                object: ObjectId::new(a),
                 window_end: b >> 2,
             },
             10 => Frame::Padding,
             _ => Frame::Data {
-                object: a,
+                object: ObjectId::new(a),
                 offset: b >> 2,
             },
         }
@@ -425,7 +426,7 @@ mod tests {
 
         #[test]
         fn data_header_len_is_exact(object in any::<u64>(), shift in 0..64u32) {
-            let object = object >> shift;
+            let object = ObjectId::new(object >> shift);
             let mut body = Vec::new();
             FrameWriter::new(&mut body).frame(&Frame::Data { object, offset: 7 });
             prop_assert_eq!(body.len(), FrameWriter::data_header_len(object));

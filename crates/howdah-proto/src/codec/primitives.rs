@@ -1,6 +1,7 @@
 //! Integers on the wire.
 
 use crate::codec::limits;
+use howdah_core::ObjectId;
 
 /// Bytes that are not what the specification allows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -119,6 +120,11 @@ impl<'a> Reader<'a> {
         } else {
             Ok(value)
         }
+    }
+
+    /// The id of an object.
+    pub fn object(&mut self) -> Result<ObjectId, CodecError> {
+        self.varint().map(ObjectId::new)
     }
 
     /// An object offset, below [`limits::MAX_OFFSET`].

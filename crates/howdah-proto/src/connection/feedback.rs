@@ -6,7 +6,7 @@ use crate::error::PeerMisbehaved;
 use crate::pmtud::MIN_SIZE;
 use crate::rate::{Feedback, Point, TrainPoint, sink};
 use crate::sent::{Content, Fate, SentPacket};
-use howdah_core::{ByteRange, Span, Time};
+use howdah_core::{ByteRange, ObjectId, Span, Time};
 use smallvec::SmallVec;
 
 /// Reports are sent every eighth of an RTT, but not further apart than this ...
@@ -383,11 +383,11 @@ impl Connection {
 /// Joins ranges of neighbouring packets before they go into a range set.
 #[derive(Default)]
 struct Merge {
-    pending: Option<(u64, ByteRange)>,
+    pending: Option<(ObjectId, ByteRange)>,
 }
 
 impl Merge {
-    fn add(&mut self, object: u64, range: ByteRange, outgoing: &mut crate::objects::Outgoing) {
+    fn add(&mut self, object: ObjectId, range: ByteRange, outgoing: &mut crate::objects::Outgoing) {
         match &mut self.pending {
             Some((id, joined)) if *id == object && joined.end == range.start => {
                 joined.end = range.end;

@@ -28,7 +28,7 @@ use crate::sent::SentPackets;
 use crate::space::Ids;
 use crate::trap::{Trap, left_out_of};
 use howdah_core::num::floor_to_u64;
-use howdah_core::{RangeSet, Rate, Span, Time};
+use howdah_core::{ObjectId, RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ pub enum Event {
     /// A control message.
     Control(Vec<u8>),
     /// Every byte of an incoming object has arrived.
-    ObjectComplete(u64),
+    ObjectComplete(ObjectId),
     /// The peer is reached at another address.
     PathChanged(SocketAddr),
     /// The server has no room now; it is asked again after that long.
@@ -306,58 +306,63 @@ impl Connection {
     }
 
     /// An id for an object to send; the peer must be told of it by a control message.
-    pub fn allocate_object(&mut self) -> u64 {
+    pub fn allocate_object(&mut self) -> ObjectId {
         let id = self.streams.next_object;
-        self.streams.next_object += 2;
+        self.streams.next_object = ObjectId::new(id.get() + 2);
         id
     }
 
     /// Begins to send object `id`. Bytes below `credit_end` may be sent at once, others wait for
     /// the receiver; an unordered sink takes everything (`u64::MAX`).
-    pub fn send_object(&mut self, id: u64, size: Option<u64>, credit_end: u64) {
+    pub fn send_object(&mut self, id: ObjectId, size: Option<u64>, credit_end: u64) {
         self.streams.outgoing.open(id, size, credit_end);
     }
 
     /// Bytes of `id` below `end` can be read now.
-    pub fn set_readable(&mut self, id: u64, end: u64) {
+    pub fn set_readable(&mut self, id: ObjectId, end: u64) {
         self.streams.outgoing.set_ready(id, end);
     }
 
     /// The size of an outgoing object is known now.
-    pub fn set_outgoing_size(&mut self, id: u64, size: u64) {
+    pub fn set_outgoing_size(&mut self, id: ObjectId, size: u64) {
         self.streams.outgoing.set_size(id, size);
     }
 
     /// The receiver has these bytes of `id` from elsewhere: they count as confirmed and are not sent.
-    pub fn skip_sending(&mut self, id: u64, ranges: &RangeSet) {
+    pub fn skip_sending(&mut self, id: ObjectId, ranges: &RangeSet) {
         self.streams.outgoing.skip(id, ranges);
     }
 
     /// Stops sending that object, done or not.
-    pub fn finish_sending(&mut self, id: u64) {
+    pub fn finish_sending(&mut self, id: ObjectId) {
         self.streams.outgoing.close(id);
     }
 
     /// One past the last byte of `id` that was sent.
-    pub fn sent_end(&self, id: u64) -> u64 {
+    pub fn sent_end(&self, id: ObjectId) -> u64 {
         self.streams.outgoing.sent_end(id).unwrap_or(0)
     }
 
     /// Bytes of `id` that are known to have arrived.
-    pub fn acked_bytes(&self, id: u64) -> u64 {
+    pub fn acked_bytes(&self, id: ObjectId) -> u64 {
         self.streams.outgoing.acked_bytes(id)
     }
 
     /// Every byte of `id` below that offset is known to have arrived.
-    pub fn acked_prefix(&self, id: u64) -> u64 {
+    pub fn acked_prefix(&self, id: ObjectId) -> u64 {
         self.streams.outgoing.acked_prefix(id)
     }
 
     /// Expects object `id`. Returns false if too many are open, or if the peer may not use that id:
     /// a client's are even, a server's are odd, and they ascend.
-    pub fn receive_object(&mut self, id: u64, size: Option<u64>, window_end: Option<u64>) -> bool {
+    pub fn receive_object(
+        &mut self,
+        id: ObjectId,
+        size: Option<u64>,
+        window_end: Option<u64>,
+    ) -> bool {
         let peers_parity = u64::from(self.side == Side::Client);
-        if id % 2 != peers_parity || id >= limits::MAX_OFFSET {
+        if id.get() % 2 != peers_parity || id.get() >= limits::MAX_OFFSET {
             return false;
         }
         let limit = window_end.unwrap_or(limits::MAX_OFFSET);
@@ -368,7 +373,7 @@ impl Connection {
     }
 
     /// These bytes of `id` are there from elsewhere and need not come.
-    pub fn note_present(&mut self, id: u64, ranges: &RangeSet) {
+    pub fn note_present(&mut self, id: ObjectId, ranges: &RangeSet) {
         self.streams.incoming.note_present(id, ranges);
         self.tell_complete();
     }
@@ -376,26 +381,26 @@ impl Connection {
     /// The size of an incoming object is known now. Returns false if it contradicts what has
     /// arrived or was said before.
     #[must_use]
-    pub fn set_incoming_size(&mut self, id: u64, size: u64) -> bool {
+    pub fn set_incoming_size(&mut self, id: ObjectId, size: u64) -> bool {
         let fits = self.streams.incoming.set_size(id, size);
         self.tell_complete();
         fits
     }
 
     /// Bytes of `id` below `window_end` may come now (ordered sinks).
-    pub fn grant_window(&mut self, id: u64, window_end: u64) {
+    pub fn grant_window(&mut self, id: ObjectId, window_end: u64) {
         self.streams.incoming.set_limit(id, window_end);
         self.streams.credits.insert(id, (window_end, true));
     }
 
     /// Forgets an incoming object.
-    pub fn finish_receiving(&mut self, id: u64) {
+    pub fn finish_receiving(&mut self, id: ObjectId) {
         self.streams.incoming.close(id);
         self.streams.credits.remove(&id);
     }
 
     /// Bytes of `id` that have arrived.
-    pub fn received_bytes(&self, id: u64) -> u64 {
+    pub fn received_bytes(&self, id: ObjectId) -> u64 {
         self.streams.incoming.received_bytes(id)
     }
 

@@ -17,7 +17,7 @@ use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::space::HandshakeSpace;
 use crate::witness::Witness;
-use howdah_core::{Rate, Time};
+use howdah_core::{ObjectId, Rate, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -97,9 +97,9 @@ pub(super) struct Streams {
     pub(super) control_rx: ControlReceiver,
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
-    pub(super) next_object: u64,
+    pub(super) next_object: ObjectId,
     /// Object -> (window end, must be told).
-    pub(super) credits: BTreeMap<u64, (u64, bool)>,
+    pub(super) credits: BTreeMap<ObjectId, (u64, bool)>,
 }
 
 impl Streams {
@@ -109,7 +109,7 @@ impl Streams {
             control_rx: ControlReceiver::default(),
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
-            next_object: u64::from(side == Side::Server),
+            next_object: ObjectId::new(u64::from(side == Side::Server)),
             credits: BTreeMap::new(),
         }
     }

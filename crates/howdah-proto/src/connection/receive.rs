@@ -13,7 +13,7 @@ use crate::objects::Placed;
 use crate::received::Arrived;
 use crate::space::HandshakeSpace;
 use howdah_core::num::{saturating_u32, saturating_usize};
-use howdah_core::{ByteRange, Ecn, Span, Time};
+use howdah_core::{ByteRange, Ecn, ObjectId, Span, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
@@ -61,7 +61,7 @@ pub enum Handled {
     /// Bytes to place; they are decrypted in the datagram's own buffer.
     Data {
         /// Of which object.
-        object: u64,
+        object: ObjectId,
         /// Never overlap with parts given before.
         parts: SmallVec<[Part; 1]>,
     },
@@ -279,7 +279,7 @@ impl Connection {
         now: Time,
         arriving: &Arriving,
         packet: &Packet<'_>,
-        (object, offset, payload): (u64, u64, &[u8]),
+        (object, offset, payload): (ObjectId, u64, &[u8]),
     ) -> Result<Handled, PeerMisbehaved> {
         let data = (object, offset, payload.len());
         if let Some(part) = self.on_next_bytes(arriving, packet, data)? {
@@ -306,7 +306,7 @@ impl Connection {
         &mut self,
         arriving: &Arriving,
         packet: &Packet<'_>,
-        (object, offset, len): (u64, u64, usize),
+        (object, offset, len): (ObjectId, u64, usize),
     ) -> Result<Option<Part>, PeerMisbehaved> {
         let range = arriving.range(offset, len)?;
         if !arriving.accept_data || self.taking.meter.is_some() {
@@ -347,7 +347,7 @@ impl Connection {
         now: Time,
         arriving: &Arriving,
         packet: &Packet<'_>,
-        (object, offset, len): (u64, u64, usize),
+        (object, offset, len): (ObjectId, u64, usize),
     ) -> Result<Payload, PeerMisbehaved> {
         let at = DATA_HEADER_LEN + packet.body.len() - len;
         let range = arriving.range(offset, len)?;

@@ -202,28 +202,34 @@ impl Connection {
         match self.state {
             State::Closed => return None,
             State::Closing { copies, until, .. } => {
-                return Some((if copies > 0 { Time::ZERO } else { until }, "close"));
+                return Some((
+                    if copies > 0 { Time::ZERO } else { until },
+                    WakeReason::Close,
+                ));
             }
             State::Handshaking if self.opening.busy_until.is_some() => {
-                return self.opening.busy_until.map(|at| (at, "a busy server"));
+                return self
+                    .opening
+                    .busy_until
+                    .map(|at| (at, WakeReason::BusyServer));
             }
             State::Handshaking => {
                 offer(
                     Some(self.opening.started_at + self.config.handshake_timeout),
-                    "handshake timeout",
+                    WakeReason::HandshakeTimeout,
                 );
             }
             State::Established => {
-                offer(Some(self.idle_at()), "idle timeout");
-                offer(Some(self.keep_alive_at()), "keep-alive");
-                offer(self.probe_at(), "probe timeout");
-                offer(self.report_due_at(), "report");
-                offer(self.mtu.next_timeout(), "path MTU");
-                offer(self.forget_at(), "late packets");
-                offer(self.pacing_at(), "pacing");
+                offer(Some(self.idle_at()), WakeReason::IdleTimeout);
+                offer(Some(self.keep_alive_at()), WakeReason::KeepAlive);
+                offer(self.probe_at(), WakeReason::Retransmission);
+                offer(self.report_due_at(), WakeReason::Acknowledgement);
+                offer(self.mtu.next_timeout(), WakeReason::PathMtu);
+                offer(self.forget_at(), WakeReason::LatePackets);
+                offer(self.pacing_at(), WakeReason::Pacing);
             }
         }
-        offer(self.flight_timeout(), "handshake retry");
+        offer(self.flight_timeout(), WakeReason::HandshakeRetry);
         next
     }
 }

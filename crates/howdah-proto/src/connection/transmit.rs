@@ -11,7 +11,7 @@ use crate::objects::NextData;
 use crate::sent::{Content, Fate, SentPacket};
 use crate::space::HandshakeSpace;
 use howdah_core::num::{saturating_u16, saturating_usize};
-use howdah_core::{ByteRange, Ecn, Span, Time};
+use howdah_core::{ByteRange, Ecn, ObjectId, Span, Time};
 use std::net::SocketAddr;
 
 /// A packet to build: `header` (authenticated), `frames` (sealed), payload of an object (sealed),
@@ -23,7 +23,7 @@ pub struct PacketOut<'a> {
     /// Start of the plaintext.
     pub frames: &'a [u8],
     /// Object bytes that follow.
-    pub payload: Option<(u64, ByteRange)>,
+    pub payload: Option<(ObjectId, ByteRange)>,
     /// Zeros that follow.
     pub padding: usize,
     /// Nonce.
@@ -326,7 +326,7 @@ impl Connection {
         &mut self,
         now: Time,
         frames: &[u8],
-        payload: Option<(u64, ByteRange)>,
+        payload: Option<(ObjectId, ByteRange)>,
         padding: usize,
         content: Content,
         sink: &mut impl PacketSink,
@@ -474,7 +474,7 @@ impl Connection {
     }
 
     /// Object bytes of a full packet.
-    fn max_payload(&self, object: u64) -> u64 {
+    fn max_payload(&self, object: ObjectId) -> u64 {
         let overhead =
             crate::codec::DATA_HEADER_LEN + FrameWriter::data_header_len(object) + TAG_LEN;
         u64::from(self.mtu.current()) - overhead as u64
@@ -626,8 +626,9 @@ impl Connection {
     )]
     #[inline(always)]
     fn next_data(&mut self) -> Option<NextData> {
-        let full = self.max_payload(0);
-        let shorter = FrameWriter::data_header_len(0) as u64;
+        let shortest = ObjectId::new(0);
+        let full = self.max_payload(shortest);
+        let shorter = FrameWriter::data_header_len(shortest) as u64;
         let max = |object| full + shorter - FrameWriter::data_header_len(object) as u64;
         let data = self.streams.outgoing.next_data(max);
         if data.is_some() {

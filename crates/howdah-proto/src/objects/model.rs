@@ -73,7 +73,7 @@ struct World {
     complete: usize,
 }
 
-const ID: u64 = 3;
+const ID: ObjectId = ObjectId::new(3);
 
 impl World {
     fn new(size: u64, knows_size: bool, credit: u64) -> Self {
@@ -307,8 +307,14 @@ impl World {
         self.incoming.close(ID);
         assert_eq!(self.incoming.pieces, 0);
         assert_eq!(self.incoming.place(ID, beyond), Ok(Placed::Duplicate));
-        assert!(!self.incoming.open(ID, None, 0) && self.incoming.open(ID + 1, None, 0));
-        assert_eq!(self.incoming.place(ID + 2, beyond), Ok(Placed::Unknown));
+        assert!(
+            !self.incoming.open(ID, None, 0)
+                && self.incoming.open(ObjectId::new(ID.get() + 1), None, 0)
+        );
+        assert_eq!(
+            self.incoming.place(ObjectId::new(ID.get() + 2), beyond),
+            Ok(Placed::Unknown)
+        );
         self.out.on_lost(ID, ByteRange::new(0, self.size));
         self.out.close(ID);
         assert!(!self.out.has_data() && !self.out.is_all_sent() && !self.out.waits_for_source());
@@ -338,42 +344,46 @@ proptest! {
 #[test]
 fn what_a_peer_scatters_is_bounded() {
     let mut incoming = Incoming::default();
-    for id in 0..limits::MAX_OPEN_OBJECTS as u64 {
-        assert!(incoming.open(id, None, u64::MAX));
+    let id = ObjectId::new;
+    for number in 0..limits::MAX_OPEN_OBJECTS as u64 {
+        assert!(incoming.open(id(number), None, u64::MAX));
     }
-    assert!(!incoming.open(limits::MAX_OPEN_OBJECTS as u64, None, 1));
+    assert!(!incoming.open(id(limits::MAX_OPEN_OBJECTS as u64), None, 1));
     let piece = |n: u64| ByteRange::new(2 * n, 2 * n + 1);
     let most = limits::MAX_RANGES as u64;
     for n in 0..most {
         // Two objects: the bound is for all together.
-        assert!(incoming.place(n % 2, piece(n)).is_ok(), "{n}");
+        assert!(incoming.place(id(n % 2), piece(n)).is_ok(), "{n}");
     }
     let hole = ByteRange::new(1, 5);
-    assert!(incoming.place(0, hole).is_ok(), "it makes fewer of them");
-    assert!(incoming.place(1, piece(most + 1)).is_ok());
+    assert!(
+        incoming.place(id(0), hole).is_ok(),
+        "it makes fewer of them"
+    );
+    assert!(incoming.place(id(1), piece(most + 1)).is_ok());
     assert_eq!(
-        incoming.place(1, piece(most + 5)),
+        incoming.place(id(1), piece(most + 5)),
         Err(PeerMisbehaved::TooScattered)
     );
-    assert!(!incoming.set_size(0, 1), "more has come");
-    assert!(!incoming.set_size(0, limits::MAX_OFFSET + 1));
-    assert!(incoming.set_size(0, limits::MAX_OFFSET) && incoming.set_size(99_999, 1));
+    assert!(!incoming.set_size(id(0), 1), "more has come");
+    assert!(!incoming.set_size(id(0), limits::MAX_OFFSET + 1));
+    assert!(incoming.set_size(id(0), limits::MAX_OFFSET) && incoming.set_size(id(99_999), 1));
 }
 
 /// What was lost of an object that is closed is not sent again; what was lost of others is.
 #[test]
 fn an_object_that_is_closed_takes_its_repairs_with_it_and_no_others() {
     let mut out = Outgoing::default();
-    for id in [1, 2] {
+    for id in [1, 2].map(ObjectId::new) {
         out.open(id, Some(10), u64::MAX);
         out.set_ready(id, 10);
         assert_eq!(out.next_data(|_| 10).map(|next| next.object), Some(id));
     }
-    for id in [1, 2] {
+    for id in [1, 2].map(ObjectId::new) {
         out.on_lost(id, ByteRange::new(0, 10));
     }
-    out.close(1);
+    out.close(ObjectId::new(1));
     let next = out.next_data(|_| 10).expect("the other one's");
-    assert_eq!((next.object, next.again), (2, true));
+    assert_eq!((next.object, next.again), (ObjectId::new(2), true));
     assert!(out.next_data(|_| 10).is_none() && !out.has_data());
 }

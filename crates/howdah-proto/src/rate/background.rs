@@ -11,12 +11,11 @@
 //!   flow empties its own queue now and then.
 //! * Loss that is a queue's (`overflow`), or above what is lost when the queue is short, halves the rate at once.
 
-use super::fair::Phase;
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
 use super::noise::Noise;
 use super::overflow::LossByDelay;
-use super::{Feedback, Share};
+use super::{Feedback, Measured, Phase, Share};
 use crate::rtt::WindowedMin;
 use howdah_core::num::floor_to_u64;
 use howdah_core::{Rate, Span, Time};
@@ -81,16 +80,35 @@ const SAMPLE_MAX: Span = Span::from_millis(200);
 const SAMPLE_PACKETS: u64 = 4;
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
+/// What it is doing, with what only that has to know.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Doubles its rate, which began with this.
+    Startup { first: Rate },
+    /// Holds the queue at its target, since then without a drain.
+    Cruise { since: Time },
+    /// Lets its own queue run empty until then.
+    Drain { until: Time },
+}
+
+impl Stage {
+    fn phase(self) -> Phase {
+        match self {
+            Self::Startup { .. } => Phase::Startup,
+            Self::Cruise { .. } => Phase::Cruise,
+            Self::Drain { .. } => Phase::Drain,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Background {
-    phase: Phase,
+    stage: Stage,
     history: History,
     capacity: Rate,
     rate: Rate,
     /// While others use the path: no faster than that.
     ceiling: Option<Rate>,
-    /// Where start-up begins.
-    first_rate: Rate,
     /// The rate when others came.
     before: Rate,
     base_rtt: Span,
@@ -116,19 +134,18 @@ pub(super) struct Background {
     probe: f64,
     probe_base: Rate,
     next_step: Time,
-    last_drain: Time,
-    drain_until: Time,
 }
 
 impl Background {
     pub(super) fn new() -> Self {
         Self {
-            phase: Phase::Startup,
+            stage: Stage::Startup {
+                first: INITIAL_RATE,
+            },
             history: History::default(),
             capacity: Rate::ZERO,
             rate: INITIAL_RATE,
             ceiling: None,
-            first_rate: INITIAL_RATE,
             before: Rate::ZERO,
             base_rtt: Span::from_millis(100),
             base_owd: WindowedMin::new(BASE_WINDOW),
@@ -149,8 +166,6 @@ impl Background {
             probe: PROBE_FIRST,
             probe_base: Rate::ZERO,
             next_step: Time::ZERO,
-            last_drain: Time::ZERO,
-            drain_until: Time::ZERO,
         }
     }
 
@@ -158,23 +173,13 @@ impl Background {
         self.base_rtt = rtt;
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    pub(super) fn capacity(&self) -> Rate {
-        match self.phase {
-            Phase::Startup => Rate::ZERO,
-            _ => self.capacity,
+    pub(super) fn measured(&self) -> Measured {
+        Measured {
+            phase: self.stage.phase(),
+            capacity: self.capacity,
+            queue_delay: self.queue,
+            sample: self.last,
         }
-    }
-
-    pub(super) fn queue_delay(&self) -> Span {
-        self.queue
-    }
-
-    pub(super) fn last_sample(&self) -> Option<Sample> {
-        self.last
     }
 
     pub(super) fn pacing_rate(&self) -> Rate {
@@ -218,11 +223,11 @@ impl Background {
         };
         self.last = Some(sample);
         self.measure_loss_floor(feedback, &sample);
-        let answers = self.phase != Phase::Startup;
+        let answers = !matches!(self.stage, Stage::Startup { .. });
         self.marks.heed(feedback, self.queue, self.rate, answers);
-        match self.phase {
-            Phase::Startup => self.startup(feedback, &sample),
-            Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
+        match self.stage {
+            Stage::Startup { first } => self.startup(feedback, &sample, first),
+            Stage::Cruise { .. } | Stage::Drain { .. } => self.cruise(feedback, &sample),
         }
         let limit = feedback.limit().unwrap_or(Rate::MAX);
         self.rate = self.rate.min(limit);
@@ -296,7 +301,7 @@ impl Background {
         (much || overflow, threshold)
     }
 
-    fn startup(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+    fn startup(&mut self, feedback: &Feedback<'_>, sample: &Sample, first: Rate) {
         let now = feedback.now;
         let delivered = sample.delivery_rate;
         let trusted = sample.whole && sample.packets >= 16 && !sample.app_limited;
@@ -307,18 +312,17 @@ impl Background {
             .limit()
             .is_some_and(|limit| delivered.as_f64() > 0.85 * limit.as_f64());
         if trusted && (queued || lossy || behind || bound || feedback.socket_drops > 0) {
-            self.phase = Phase::Cruise;
+            self.stage = Stage::Cruise { since: now };
             self.congested_at = now;
             self.capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
             self.rate = self.capacity.mul_f64(0.9).max(RATE_MIN);
-            self.last_drain = now;
             self.next_step = now + feedback.smoothed_rtt * 2;
             return;
         }
         self.capacity = self.capacity.max(delivered);
         if now >= self.next_step && !sample.app_limited {
             // Growth is checked: twice what has arrived.
-            let wanted = delivered.mul_f64(STARTUP_GROWTH).max(self.first_rate);
+            let wanted = delivered.mul_f64(STARTUP_GROWTH).max(first);
             self.rate = self.rate.max(wanted);
             self.next_step = now + feedback.smoothed_rtt;
         }
@@ -418,9 +422,8 @@ impl Background {
     /// The path is free after others had it: so few packets show nothing, and every step would take seconds. What is
     /// known of the delay stays.
     fn start_again(&mut self, now: Time, rtt: Span, first: Rate) {
-        self.phase = Phase::Startup;
+        self.stage = Stage::Startup { first };
         self.ceiling = None;
-        self.first_rate = first;
         self.rate = first;
         self.capacity = first;
         self.history.clear();
@@ -458,20 +461,18 @@ impl Background {
     /// Lets its own queue run empty now and then, so that the delay base is seen.
     fn drain(&mut self, feedback: &Feedback<'_>) {
         let now = feedback.now;
-        match self.phase {
-            Phase::Drain if now >= self.drain_until => {
-                self.phase = Phase::Cruise;
-                self.last_drain = now;
+        match self.stage {
+            Stage::Drain { until } if now >= until => {
+                self.stage = Stage::Cruise { since: now };
             }
-            Phase::Cruise if now.since(self.last_drain) >= DRAIN_EVERY => {
-                self.phase = Phase::Drain;
+            Stage::Cruise { since } if now.since(since) >= DRAIN_EVERY => {
                 let excess = self.queue + Span::from_millis(1);
                 let time = excess.mul_f64(1.0 / (1.0 - DRAIN_RATE)).min(DRAIN_MAX);
-                self.drain_until = now + time;
+                self.stage = Stage::Drain { until: now + time };
             }
             _ => {}
         }
-        if self.phase == Phase::Drain {
+        if matches!(self.stage, Stage::Drain { .. }) {
             self.rate = self
                 .rate
                 .min(self.capacity.mul_f64(DRAIN_RATE))
@@ -482,7 +483,7 @@ impl Background {
     pub(super) fn describe(&self) -> String {
         format!(
             "background {:?} rate {} capacity {} ceiling {} queue {} of {} loss {:.3}% probe {:.2}",
-            self.phase,
+            self.stage.phase(),
             self.rate,
             self.capacity,
             self.ceiling.unwrap_or(Rate::MAX),

@@ -23,7 +23,7 @@ use super::overflow::Overflow;
 use super::room::Room;
 use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
-use super::{Feedback, PathKnowledge, Share};
+use super::{Feedback, Measured, PathKnowledge, Phase, Share};
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 
@@ -109,15 +109,22 @@ const DOUBT_SHARE: f64 = 0.25;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
-/// What the controller is doing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Phase {
-    /// Looking for the capacity for the first time.
-    Startup,
-    /// Holding the queue at its target.
+/// What it is doing. Start-up comes once, and what it knows goes with it.
+#[derive(Debug)]
+enum Stage {
+    Startup(Box<Startup>),
     Cruise,
-    /// Letting the queue run empty, to see the delay without it.
     Drain,
+}
+
+impl Stage {
+    fn phase(&self) -> Phase {
+        match self {
+            Self::Startup(_) => Phase::Startup,
+            Self::Cruise => Phase::Cruise,
+            Self::Drain => Phase::Drain,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -125,9 +132,8 @@ pub(super) struct Fair {
     share: Share,
     /// The most that this flow had, or start-up's trains showed.
     link_seen: Rate,
-    phase: Phase,
+    stage: Stage,
     history: History,
-    startup: Startup,
     capacity: Rate,
     rate: Rate,
     delays: Delays,
@@ -163,9 +169,8 @@ impl Fair {
         Self {
             share,
             link_seen: Rate::ZERO,
-            phase: Phase::Startup,
+            stage: Stage::Startup(Box::new(Startup::new())),
             history: History::default(),
-            startup: Startup::new(),
             capacity: Rate::ZERO,
             rate: INITIAL_RATE,
             delays: Delays::new(),
@@ -200,11 +205,13 @@ impl Fair {
     }
 
     pub(super) fn resume(&mut self, known: &PathKnowledge) {
-        self.rate = self.startup.resume(known);
+        if let Stage::Startup(startup) = &mut self.stage {
+            self.rate = startup.resume(known);
+        }
     }
 
     pub(super) fn knowledge(&self) -> Option<PathKnowledge> {
-        (self.phase != Phase::Startup).then(|| PathKnowledge {
+        (!self.starts()).then(|| PathKnowledge {
             capacity: self.capacity,
             rtt: self.delays.base_rtt,
             loss: self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9),
@@ -212,31 +219,27 @@ impl Fair {
     }
 
     pub(super) fn first_burst_bytes(&self, rate: Rate) -> Option<u64> {
-        let starts = self.phase == Phase::Startup;
-        starts.then(|| self.startup.first_burst_bytes(rate))?
+        match &self.stage {
+            Stage::Startup(startup) => startup.first_burst_bytes(rate),
+            Stage::Cruise | Stage::Drain => None,
+        }
     }
 
     pub(super) const fn opening_bytes() -> u64 {
         OPENING_PACKETS * 1_200
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.phase
+    fn starts(&self) -> bool {
+        matches!(self.stage, Stage::Startup(_))
     }
 
-    pub(super) fn capacity(&self) -> Rate {
-        match self.phase {
-            Phase::Startup => Rate::ZERO,
-            _ => self.capacity,
+    pub(super) fn measured(&self) -> Measured {
+        Measured {
+            phase: self.stage.phase(),
+            capacity: self.capacity,
+            queue_delay: self.delays.queue,
+            sample: self.last,
         }
-    }
-
-    pub(super) fn queue_delay(&self) -> Span {
-        self.delays.queue
-    }
-
-    pub(super) fn last_sample(&self) -> Option<Sample> {
-        self.last
     }
 
     pub(super) fn base_rtt(&self) -> Span {
@@ -249,12 +252,12 @@ impl Fair {
 
     pub(super) fn window_bytes(&self) -> u64 {
         let initial = OPENING_PACKETS * 1_500 * 2;
-        if self.phase == Phase::Startup {
+        if let Stage::Startup(startup) = &self.stage {
             // What is unreported may grow with the rate, but not past two round trips of it; and the first report must
             // come before there is much. A round trip that is long because of a crowd is no reason to send more into it.
             let window = self.rate.bytes_in(self.delays.base_rtt * 2 + WINDOW_SLACK);
-            let unheard = self.history.len() == 0 && self.startup.best() == Rate::ZERO;
-            let most = if unheard && !self.startup.is_resuming() {
+            let unheard = self.history.len() == 0 && startup.best() == Rate::ZERO;
+            let most = if unheard && !startup.is_resuming() {
                 UNHEARD_BYTES
             } else {
                 u64::MAX
@@ -297,7 +300,9 @@ impl Fair {
     }
 
     pub(super) fn on_blackout(&mut self) {
-        self.startup.on_blackout();
+        if let Stage::Startup(startup) = &mut self.stage {
+            startup.on_blackout();
+        }
         self.history.clear();
         self.capacity = self.capacity.mul_f64(0.5);
         self.rate = self.rate.mul_f64(0.5).max(RATE_MIN);
@@ -311,14 +316,14 @@ impl Fair {
         self.measure_queue(feedback);
         self.room
             .on_report(self.delays.queue, !feedback.lost_sent_at.is_empty());
-        let window = match self.phase {
-            Phase::Startup => (self.delays.base_rtt / 4).max(BURST * 2),
-            _ => self.cruise_window(),
+        let (window, first_look) = match &mut self.stage {
+            Stage::Startup(startup) => {
+                let window = (self.delays.base_rtt / 4).max(BURST * 2);
+                // The opening burst is often all in the first report, which no sample can be made of.
+                (window, Some(startup.look(feedback, self.rate)))
+            }
+            Stage::Cruise | Stage::Drain => (self.cruise_window(), None),
         };
-        let first_look = (self.phase == Phase::Startup).then(|| {
-            // The opening burst is often all in the first report, which no sample can be made of.
-            self.startup.look(feedback, self.rate)
-        });
         let Some(sample) = self.history.sample(window, MIN_PACKETS) else {
             if let Some(rate) = first_look {
                 self.rate = rate.min(feedback.limit().unwrap_or(Rate::MAX));
@@ -331,12 +336,11 @@ impl Fair {
         }
         self.measure_loss_floor(feedback, &sample);
         self.heed_marks(feedback);
-        match self.phase {
-            Phase::Startup => {
-                let sample = startup::sample(&self.history, window, sample);
-                self.start_up(feedback, &sample);
-            }
-            Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
+        if self.starts() {
+            let sample = startup::sample(&self.history, window, sample);
+            self.start_up(feedback, &sample);
+        } else {
+            self.cruise(feedback, &sample);
         }
         let limit = feedback.limit().unwrap_or(Rate::MAX);
         self.host.limits = limit < self.rate;
@@ -344,6 +348,9 @@ impl Fair {
     }
 
     fn start_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let Stage::Startup(startup) = &mut self.stage else {
+            return;
+        };
         let view = View {
             sample,
             reports: self.history.len(),
@@ -352,23 +359,23 @@ impl Fair {
             rate: self.rate,
             marked: self.marks.are_many(),
         };
-        match self.startup.step(feedback, &view) {
+        match startup.step(feedback, &view) {
             Step::Grow(rate) => {
                 self.rate = rate;
-                self.capacity = self.capacity.max(self.startup.best());
+                self.capacity = self.capacity.max(startup.best());
             }
             Step::End { capacity, late } => {
                 if feedback.socket_drops > 0 {
-                    self.host.before_drops = Some(self.startup.best());
+                    self.host.before_drops = Some(startup.best());
                 }
                 (self.capacity, self.rate) = (capacity, capacity);
-                let shown = self.startup.link(&feedback.point);
+                let shown = startup.link(&feedback.point);
                 let link = shown.unwrap_or(capacity).max(capacity);
                 self.link_seen = link;
-                let sure = shown.filter(|_| self.startup.is_sure());
+                let sure = shown.filter(|_| startup.is_sure());
                 self.probing.looking.begin(sure);
                 self.company.on_arrived(feedback.now, link);
-                self.phase = Phase::Cruise;
+                self.stage = Stage::Cruise;
                 if !late {
                     self.open_target();
                     self.echo.ramp_until = feedback.now + self.cruise_window();
@@ -389,12 +396,12 @@ impl Fair {
     }
 
     fn heed_marks(&mut self, feedback: &Feedback<'_>) {
-        let answers = self.phase != Phase::Startup && feedback.now >= self.echo.marks_until;
+        let answers = !self.starts() && feedback.now >= self.echo.marks_until;
         self.marks.set_young(self.drains.is_young(feedback.now));
         // While it drains it sends less than it may.
-        let rate = match self.phase {
-            Phase::Drain => self.rate.max(self.capacity),
-            Phase::Startup | Phase::Cruise => self.rate,
+        let rate = match self.stage {
+            Stage::Drain => self.rate.max(self.capacity),
+            Stage::Startup(_) | Stage::Cruise => self.rate,
         };
         self.marks.heed(feedback, self.delays.queue, rate, answers);
         if self.marks.is_fine() && self.marks.ceiling().is_some() {
@@ -645,26 +652,26 @@ impl Fair {
             .drains
             .step(feedback.now, feedback.smoothed_rtt, sent, &seen);
         if let Some(share) = left
-            && self.phase == Phase::Cruise
+            && matches!(self.stage, Stage::Cruise)
             && self.delays.queue > self.target() / 2
         {
             let (until, look) = (self.drains.until(), self.look(feedback));
             self.company.on_drain(feedback.now, until, share, &look);
         }
-        self.phase = match left {
+        self.stage = match left {
             Some(share) => {
                 let left = self.capacity.mul_f64(share);
                 self.rate = self.rate.min(left).max(RATE_MIN);
-                Phase::Drain
+                Stage::Drain
             }
-            None => Phase::Cruise,
+            None => Stage::Cruise,
         };
     }
 
     pub(super) fn describe(&self) -> String {
         format!(
             "{:?} rate {} capacity {} queue {} of {} loss {:.3}% (limit {:.2}%) probe {:.2} marks {}",
-            self.phase,
+            self.stage.phase(),
             self.rate,
             self.capacity,
             self.delays.queue,

@@ -23,7 +23,6 @@ mod yielding;
 
 use background::Background;
 use fair::Fair;
-pub use fair::Phase;
 pub(crate) use history::Point;
 use howdah_core::{Rate, Span, Time};
 pub use knowledge::PathKnowledge;
@@ -91,15 +90,74 @@ impl Feedback<'_> {
     }
 }
 
+/// What a policy is doing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// Looking for the capacity for the first time.
+    Startup,
+    /// Holding the queue at its target.
+    Cruise,
+    /// Letting the queue run empty, to see the delay without it.
+    Drain,
+}
+
+/// What a policy has found out.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    phase: Phase,
+    /// Of no meaning while start-up looks for it.
+    capacity: Rate,
+    /// Estimate of the time that packets wait in queues on the way.
+    queue_delay: Span,
+    /// Of the last RTT or so.
+    sample: Option<history::Sample>,
+}
+
+/// The policy in force, with what only that has to know. Each goes through start-up by itself: [`Fair`] and [`Background`] hold where
+/// they stand, a fixed rate needs none.
+#[derive(Debug)]
+enum InForce {
+    Fair,
+    /// [`Fair`] measures along, for the breaker and for the time after it.
+    Fixed {
+        rate: Rate,
+        /// So many times in a row too little of it has arrived.
+        starved: u32,
+    },
+    /// That fixed rate did not arrive: [`Fair`] decides until another policy is set.
+    Tripped {
+        rate: Rate,
+    },
+    Background(Box<Background>),
+}
+
+impl InForce {
+    fn begin(policy: Policy) -> Self {
+        match policy {
+            Policy::Fair => Self::Fair,
+            Policy::Fixed(rate) => Self::Fixed { rate, starved: 0 },
+            Policy::Background => Self::Background(Box::new(Background::new())),
+        }
+    }
+
+    /// What the user has set.
+    fn policy(&self) -> Policy {
+        match *self {
+            Self::Fair => Policy::Fair,
+            Self::Fixed { rate, .. } | Self::Tripped { rate } => Policy::Fixed(rate),
+            Self::Background(_) => Policy::Background,
+        }
+    }
+}
+
 /// The rate control of one connection.
 #[derive(Debug)]
 pub(crate) struct RateControl {
-    policy: Policy,
+    in_force: InForce,
+    /// Whatever is in force, what it has learnt stays.
     fair: Box<Fair>,
-    background: Option<Box<Background>>,
-    breaker_rounds: u32,
-    breaker_at: Time,
-    tripped: bool,
+    /// When a fixed rate was judged last: another one is not judged by the same round trip.
+    judged_at: Time,
     /// Asked for each train and each wake-up, while it changes with reports.
     window_bytes: u64,
 }
@@ -107,12 +165,9 @@ pub(crate) struct RateControl {
 impl RateControl {
     pub(crate) fn new(policy: Policy, share: Share) -> Self {
         let mut control = Self {
-            policy,
+            in_force: InForce::begin(policy),
             fair: Box::new(Fair::new(share)),
-            background: (policy == Policy::Background).then(|| Box::new(Background::new())),
-            breaker_rounds: 0,
-            breaker_at: Time::ZERO,
-            tripped: false,
+            judged_at: Time::ZERO,
             window_bytes: 0,
         };
         control.renew_window();
@@ -121,17 +176,13 @@ impl RateControl {
 
     /// Another policy from now on. What `Fair` has learnt stays; a fixed rate gets a new chance.
     pub(crate) fn set_policy(&mut self, policy: Policy, rtt: Span) {
-        if policy == self.policy {
+        if policy == self.in_force.policy() {
             return;
         }
-        self.policy = policy;
-        self.tripped = false;
-        self.breaker_rounds = 0;
-        self.background = (policy == Policy::Background).then(|| {
-            let mut background = Background::new();
+        self.in_force = InForce::begin(policy);
+        if let InForce::Background(background) = &mut self.in_force {
             background.on_established(rtt);
-            Box::new(background)
-        });
+        }
         self.renew_window();
     }
 
@@ -143,49 +194,55 @@ impl RateControl {
 
     /// What decides now: a fixed rate that was given up is `Fair`.
     pub(crate) fn policy(&self) -> Policy {
-        if self.tripped {
-            Policy::Fair
-        } else {
-            self.policy
+        match &self.in_force {
+            InForce::Tripped { .. } => Policy::Fair,
+            other => other.policy(),
         }
     }
 
     /// The first RTT is known (from the handshake).
     pub(crate) fn on_established(&mut self, rtt: Span) {
         self.fair.on_established(rtt);
-        if let Some(background) = &mut self.background {
+        if let InForce::Background(background) = &mut self.in_force {
             background.on_established(rtt);
         }
         self.renew_window();
     }
 
     pub(crate) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
-        match &mut self.background {
-            Some(background) => background.on_feedback(feedback),
-            None => self.on_feedback_without_background(feedback),
+        match &mut self.in_force {
+            InForce::Background(background) => background.on_feedback(feedback),
+            InForce::Fair | InForce::Tripped { .. } => self.fair.on_feedback(feedback),
+            InForce::Fixed { .. } => {
+                self.fair.on_feedback(feedback);
+                self.judge_fixed(feedback);
+            }
         }
         self.renew_window();
     }
 
-    fn on_feedback_without_background(&mut self, feedback: &Feedback<'_>) {
-        self.fair.on_feedback(feedback);
-        if let Policy::Fixed(rate) = self.policy
-            && !self.tripped
-            && feedback.now.since(self.breaker_at) >= feedback.smoothed_rtt
-        {
-            self.breaker_at = feedback.now;
-            let starved = self.fair.last_sample().is_some_and(|sample| {
-                sample.send_rate.as_f64() > BREAKER_SHARE * rate.as_f64()
-                    && sample.delivery_rate.as_f64() < BREAKER_SHARE * sample.send_rate.as_f64()
-            });
-            self.breaker_rounds = if starved { self.breaker_rounds + 1 } else { 0 };
-            self.tripped = self.breaker_rounds >= BREAKER_ROUNDS;
+    /// Gives a fixed rate up of which too little arrives for too long.
+    fn judge_fixed(&mut self, feedback: &Feedback<'_>) {
+        let InForce::Fixed { rate, starved } = &mut self.in_force else {
+            return;
+        };
+        if feedback.now.since(self.judged_at) < feedback.smoothed_rtt {
+            return;
+        }
+        self.judged_at = feedback.now;
+        let is_starved = self.fair.measured().sample.is_some_and(|sample| {
+            sample.send_rate.as_f64() > BREAKER_SHARE * rate.as_f64()
+                && sample.delivery_rate.as_f64() < BREAKER_SHARE * sample.send_rate.as_f64()
+        });
+        *starved = if is_starved { *starved + 1 } else { 0 };
+        if *starved >= BREAKER_ROUNDS {
+            self.in_force = InForce::Tripped { rate: *rate };
         }
     }
 
     /// The last connection over this path knew this of it: a hint, used if the handshake took as long as then.
     pub(crate) fn resume(&mut self, known: &PathKnowledge, rtt: Span) {
-        if self.policy == Policy::Fair && known.fits(rtt) {
+        if matches!(self.in_force, InForce::Fair) && known.fits(rtt) {
             self.fair.resume(known);
             self.renew_window();
         }
@@ -199,7 +256,7 @@ impl RateControl {
     /// No report came for so long that what was known is stale.
     pub(crate) fn on_blackout(&mut self) {
         self.fair.on_blackout();
-        if let Some(background) = &mut self.background {
+        if let InForce::Background(background) = &mut self.in_force {
             background.on_blackout();
         }
         self.renew_window();
@@ -207,20 +264,19 @@ impl RateControl {
 
     /// Rate of UDP payload bytes.
     pub(crate) fn pacing_rate(&self) -> Rate {
-        match (self.policy, &self.background) {
-            (Policy::Fixed(rate), _) if !self.tripped => rate,
-            (_, Some(background)) => background.pacing_rate(),
-            _ => self.fair.pacing_rate(),
+        match &self.in_force {
+            InForce::Fair | InForce::Tripped { .. } => self.fair.pacing_rate(),
+            InForce::Fixed { rate, .. } => *rate,
+            InForce::Background(background) => background.pacing_rate(),
         }
     }
 
     /// Packets leave in bursts of that length instead of evenly, to measure the path.
     pub(crate) fn burst(&self) -> Option<Span> {
-        match self.policy {
-            Policy::Fixed(_) if !self.tripped => None,
+        match &self.in_force {
+            InForce::Fair | InForce::Tripped { .. } => self.fair.burst(),
             // Bursts are a queue for others.
-            Policy::Background => None,
-            _ => self.fair.burst(),
+            InForce::Fixed { .. } | InForce::Background(_) => None,
         }
     }
 
@@ -237,9 +293,10 @@ impl RateControl {
 
     /// Trains are to be short: the queue is, or is meant to be.
     pub(crate) fn wants_fine_pacing(&self) -> bool {
-        match self.policy {
-            Policy::Fixed(_) if !self.tripped => false,
-            _ => self.background.is_some() || self.fair.wants_fine_pacing(),
+        match &self.in_force {
+            InForce::Fair | InForce::Tripped { .. } => self.fair.wants_fine_pacing(),
+            InForce::Fixed { .. } => false,
+            InForce::Background(_) => true,
         }
     }
 
@@ -260,59 +317,66 @@ impl RateControl {
     }
 
     fn window(&self) -> u64 {
-        match self.policy {
-            Policy::Fixed(rate) if !self.tripped => {
-                // Enough for reports that come late; the rate is what limits.
-                rate.bytes_in(self.fair.base_rtt() * 2 + Span::from_millis(250))
-                    .max(1 << 16)
-            }
-            _ => match &self.background {
-                Some(background) => background.window_bytes(),
-                None => self.fair.window_bytes(),
-            },
+        match &self.in_force {
+            InForce::Fair | InForce::Tripped { .. } => self.fair.window_bytes(),
+            // Enough for reports that come late; the rate is what limits.
+            InForce::Fixed { rate, .. } => rate
+                .bytes_in(self.fair.base_rtt() * 2 + Span::from_millis(250))
+                .max(1 << 16),
+            InForce::Background(background) => background.window_bytes(),
+        }
+    }
+
+    fn measured(&self) -> Measured {
+        match &self.in_force {
+            InForce::Background(background) => background.measured(),
+            InForce::Fair | InForce::Fixed { .. } | InForce::Tripped { .. } => self.fair.measured(),
         }
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        let background = self.background.as_ref();
-        background.map_or_else(|| self.fair.phase(), |b| b.phase())
+        self.measured().phase
     }
 
     /// What the path carries; zero while start-up looks for it.
     pub(crate) fn capacity(&self) -> Rate {
-        let background = self.background.as_ref();
-        background.map_or_else(|| self.fair.capacity(), |b| b.capacity())
+        match self.measured() {
+            Measured {
+                phase: Phase::Startup,
+                ..
+            } => Rate::ZERO,
+            measured => measured.capacity,
+        }
     }
 
     /// Estimate of the time that packets wait in queues on the way.
     pub(crate) fn queue_delay(&self) -> Span {
-        let background = self.background.as_ref();
-        background.map_or_else(|| self.fair.queue_delay(), |b| b.queue_delay())
-    }
-
-    fn last_sample(&self) -> Option<history::Sample> {
-        let background = self.background.as_ref();
-        background.map_or_else(|| self.fair.last_sample(), |b| b.last_sample())
+        self.measured().queue_delay
     }
 
     /// Loss over the last RTT or so.
     pub(crate) fn loss(&self) -> f64 {
-        self.last_sample().map_or(0.0, |sample| sample.loss)
+        self.measured().sample.map_or(0.0, |sample| sample.loss)
     }
 
     /// Rate at which bytes arrived over the last RTT or so.
     pub(crate) fn delivery_rate(&self) -> Rate {
-        self.last_sample()
-            .map_or(Rate::ZERO, |sample| sample.delivery_rate)
+        let sample = self.measured().sample;
+        sample.map_or(Rate::ZERO, |sample| sample.delivery_rate)
     }
 
     pub(crate) fn breaker_tripped(&self) -> bool {
-        self.tripped
+        matches!(self.in_force, InForce::Tripped { .. })
     }
 
     /// One line for traces.
     pub(crate) fn describe(&self) -> String {
-        let background = self.background.as_ref();
-        background.map_or_else(|| self.fair.describe(), |b| b.describe())
+        match &self.in_force {
+            InForce::Background(background) => background.describe(),
+            InForce::Fair | InForce::Fixed { .. } | InForce::Tripped { .. } => self.fair.describe(),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //! notices, either, is tested where TCP is: in howdah-lab.)
 
 use crate::support::{Net, at, config, ms, path, secs};
-use howdah_core::{Rate, Span};
+use howdah_core::{ObjectId, Rate, Span};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::SimEndpoint;
 use howdah_proto::{Config, Policy};
@@ -40,7 +40,10 @@ impl Shared {
     }
 
     fn received(&self, flow: FlowEnds) -> u64 {
-        self.world.endpoint(flow.b).connection().received_bytes(0)
+        self.world
+            .endpoint(flow.b)
+            .connection()
+            .received_bytes(ObjectId::new(0))
     }
 
     /// Goodput of each flow between two times.

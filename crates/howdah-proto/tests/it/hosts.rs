@@ -1,6 +1,6 @@
 //! The protocol on hosts that are the bottleneck, or stand still now and then.
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Costs, Flow, FlowEnds, PacketCost, SocketBuffer, World};
@@ -8,7 +8,7 @@ use howdah_sim::{Costs, Flow, FlowEnds, PacketCost, SocketBuffer, World};
 const MTU: u32 = 9_000;
 
 /// A client that sends an endless object, `readable` bytes of it for now, and a server that takes it.
-fn upload(seed: u64, readable: u64) -> (SimEndpoint, SimEndpoint, u64) {
+fn upload(seed: u64, readable: u64) -> (SimEndpoint, SimEndpoint, ObjectId) {
     let mut client = SimEndpoint::client(sim_config(), seed);
     let id = client.connection_mut().allocate_object();
     client.connection_mut().send_object(id, None, u64::MAX);

@@ -1,6 +1,6 @@
 //! Paths whose delay varies from packet to packet, in virtual time.
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_proto::{Config, Policy};
@@ -33,7 +33,10 @@ fn alone(policy: Policy, rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) 
     server.connection_mut().receive_object(id, None, None);
     let flow = world.add_flow(Flow::between((near, client), (far, server)).over(link));
     let received = |world: &World<SimEndpoint>| {
-        let bytes = world.endpoint(flow.b).connection().received_bytes(0);
+        let bytes = world
+            .endpoint(flow.b)
+            .connection()
+            .received_bytes(ObjectId::new(0));
         bytes as f64
     };
     world.run_until(Time::ZERO + Span::from_secs(10));

@@ -1,7 +1,7 @@
 //! Peers that break the protocol, and others that have no business here.
 
 use crate::support::{Dice, Net, at, craft, for_seeds, ms, path, secs};
-use howdah_core::{Arrival, Rate, Time, Transport};
+use howdah_core::{Arrival, ObjectId, Rate, Time, Transport};
 use howdah_path::PathConfig;
 use howdah_proto::codec::{CodecError, Coverage, Frame, Report, Run, RxSample, SinkState, limits};
 use howdah_proto::error::{CloseCode, ConnectionError, PeerMisbehaved};
@@ -111,9 +111,9 @@ fn data_beyond_the_end_or_the_window() {
     }
     let (mut net, number) = established(1);
     let server = net.world.endpoint_mut(net.ends.b);
-    server.expect(70, 1 << 30, Some(5_000));
+    server.expect(ObjectId::new(70), 1 << 30, Some(5_000));
     let data = [Frame::Data {
-        object: 70,
+        object: ObjectId::new(70),
         offset: 4_500,
     }];
     offend(&mut net, &craft::packet(number, &data), 501);
@@ -123,7 +123,7 @@ fn data_beyond_the_end_or_the_window() {
 #[test]
 fn data_at_the_last_offset_of_all() {
     let data = [Frame::Data {
-        object: 70,
+        object: ObjectId::new(70),
         offset: limits::MAX_OFFSET,
     }];
     check(&data, 1, PeerMisbehaved::DataBeyondEnd);

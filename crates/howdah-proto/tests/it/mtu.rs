@@ -60,7 +60,7 @@ fn a_path_that_shrinks_without_a_word_is_followed() {
         (9_000, 3_000),
     ] {
         let mut net = Net::symmetric(2, &with_mtu(from));
-        net.upload(80_000_000);
+        let id = net.upload(80_000_000);
         net.world.run_until(at(ms(500)));
         assert_eq!(
             u32::from(net.client().connection().datagram_size()),
@@ -69,7 +69,6 @@ fn a_path_that_shrinks_without_a_word_is_followed() {
         for path in [net.link.forward, net.link.backward] {
             net.world.set_path_config(path, &with_mtu(to));
         }
-        let id = 0;
         let before = net.server().connection().received_bytes(id);
         // Three probe timeouts (F46): each an RTT and the longest time between reports.
         net.world.run_until(at(ms(500) + ms(3 * 100)));

@@ -1,7 +1,7 @@
 //! Paths that carry nothing for a while, or for good.
 
 use crate::support::{Net, at, ms, path, secs};
-use howdah_core::{Rate, Span};
+use howdah_core::{Rate, Span, WakeReason};
 use howdah_path::{LossModel, PathConfig};
 use howdah_proto::error::ConnectionError;
 
@@ -163,7 +163,7 @@ fn quiet_connections_speak_up_many_at_once() {
         set_quiet(&mut net, true, true);
         let next = loop {
             let (next, why) = net.client().connection().poll_timeout().expect("a timer");
-            if why == "keep-alive" {
+            if why == WakeReason::KeepAlive {
                 break next;
             }
             net.world.run_until(next + Span::from_nanos(1));

@@ -1,14 +1,14 @@
 //! Paths on which a rate control can get stuck. Each asks for little: a tenth of what is there.
 
 use crate::support::{Net, at, for_seeds, ms, path, secs};
-use howdah_core::{Rate, Span};
+use howdah_core::{ObjectId, Rate, Span};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_sim::Fate;
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// Rate at which object bytes arrive between two times.
-fn rate_between(net: &mut Net, id: u64, from: Span, to: Span) -> Rate {
+fn rate_between(net: &mut Net, id: ObjectId, from: Span, to: Span) -> Rate {
     net.world.run_until(at(from));
     let before = net.server().connection().received_bytes(id);
     net.world.run_until(at(to));
@@ -21,7 +21,14 @@ fn rate_between(net: &mut Net, id: u64, from: Span, to: Span) -> Rate {
 struct Findings(Vec<String>);
 
 impl Findings {
-    fn check(&mut self, case: &str, net: &mut Net, id: u64, (from, to): (Span, Span), least: Rate) {
+    fn check(
+        &mut self,
+        case: &str,
+        net: &mut Net,
+        id: ObjectId,
+        (from, to): (Span, Span),
+        least: Rate,
+    ) {
         let rate = rate_between(net, id, from, to);
         println!("{case}: {rate}");
         if rate < least {

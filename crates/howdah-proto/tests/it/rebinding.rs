@@ -2,7 +2,7 @@
 
 use crate::support::hand::{Hand, tls_config};
 use crate::support::{at, config, ms, secs};
-use howdah_core::{Rate, Span};
+use howdah_core::{ObjectId, Rate, Span};
 use howdah_proto::{Config, Event, Policy};
 use std::net::SocketAddr;
 
@@ -20,13 +20,13 @@ fn path_changes(events: &[Event]) -> Vec<SocketAddr> {
         .collect()
 }
 
-fn is_complete(hand: &Hand, id: u64) -> bool {
+fn is_complete(hand: &Hand, id: ObjectId) -> bool {
     let done = Event::ObjectComplete(id);
     hand.client.events.contains(&done) || hand.server.events.contains(&done)
 }
 
 /// A running transfer of 4 MB in one direction; the path carries 100 Mbit/s.
-fn running(upward: bool, sealed: bool) -> (Hand, u64) {
+fn running(upward: bool, sealed: bool) -> (Hand, ObjectId) {
     let (client, server) = if sealed {
         (tls_config(1), tls_config(2))
     } else {

@@ -1,6 +1,6 @@
 //! Flows that share a queue of a millisecond or two, in virtual time.
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, World};
@@ -49,8 +49,13 @@ fn share(loss: f64, rtts_ms: &[u64], seconds: u64) -> (Vec<f64>, f64) {
     }
     let received = |world: &World<SimEndpoint>| -> Vec<u64> {
         let each = flows.iter();
-        each.map(|f| world.endpoint(f.b).connection().received_bytes(0))
-            .collect()
+        each.map(|f| {
+            world
+                .endpoint(f.b)
+                .connection()
+                .received_bytes(ObjectId::new(0))
+        })
+        .collect()
     };
     world.run_until(Time::ZERO + Span::from_secs(60 - seconds));
     let (before, counters) = (received(&world), world.path(link.forward).counters());

@@ -1,6 +1,6 @@
 //! Paths of a few Mbit/s, on which a round trip has few packets, in virtual time.
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, World};
@@ -40,8 +40,12 @@ fn alone(
         });
     }
     world.run_until(Time::ZERO + Span::from_secs(from));
-    let received =
-        |world: &World<SimEndpoint>| world.endpoint(flow.b).connection().received_bytes(0);
+    let received = |world: &World<SimEndpoint>| {
+        world
+            .endpoint(flow.b)
+            .connection()
+            .received_bytes(ObjectId::new(0))
+    };
     let (before, counters) = (received(&world), world.path(link.forward).counters());
     world.run_until(Time::ZERO + Span::from_secs(to));
     let end = world.path(link.forward).counters();

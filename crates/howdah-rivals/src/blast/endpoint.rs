@@ -218,7 +218,10 @@ impl<T: Tool> Transport for Endpoint<T> {
     }
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
-        let mut next = self.channel.next_at().map(|at| (at, "control channel"));
+        let mut next = self
+            .channel
+            .next_at()
+            .map(|at| (at, WakeReason::ControlChannel));
         let mut offer = |other: Option<(Time, WakeReason)>| {
             next = match (next, other) {
                 (Some(a), Some(b)) => Some(if b.0 < a.0 { b } else { a }),
@@ -226,7 +229,7 @@ impl<T: Tool> Transport for Endpoint<T> {
             };
         };
         if !self.is_over() && self.began {
-            offer(Some((self.heard_at + SILENCE, "silence")));
+            offer(Some((self.heard_at + SILENCE, WakeReason::IdleTimeout)));
             let due = self.tool.next_at(&self.channel);
             let room_at = self.held.as_ref().and_then(HeldBuffer::room_at);
             offer(match (due, room_at) {

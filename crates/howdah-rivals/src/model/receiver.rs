@@ -299,18 +299,18 @@ impl Receiver {
             return None;
         }
         if self.finished_at.is_some() {
-            return (self.ends < MOST_ENDS).then_some((self.end_at, "end"));
+            return (self.ends < MOST_ENDS).then_some((self.end_at, WakeReason::Close));
         }
         let work = match &self.work {
             Work::Push(reporter) if reporter.now || !reporter.parts.is_empty() => {
-                Some((self.heard_at, "report"))
+                Some((self.heard_at, WakeReason::Acknowledgement))
             }
-            Work::Push(reporter) => Some((reporter.at, "report")),
-            Work::Pull(puller) => puller.poll_timeout().map(|at| (at, "request")),
+            Work::Push(reporter) => Some((reporter.at, WakeReason::Acknowledgement)),
+            Work::Pull(puller) => puller.poll_timeout().map(|at| (at, WakeReason::Request)),
         };
-        let silence = Some((self.heard_at + SILENCE, "silence"));
+        let silence = Some((self.heard_at + SILENCE, WakeReason::IdleTimeout));
         let waits = self.waits_for_disk();
-        let disk = waits.then_some((self.disk_at, "disk"));
+        let disk = waits.then_some((self.disk_at, WakeReason::Disk));
         let silence = silence.filter(|_| !waits);
         [work, disk, silence]
             .into_iter()

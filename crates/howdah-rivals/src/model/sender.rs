@@ -354,16 +354,16 @@ impl Sender {
 
     pub(super) fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         if self.started.is_none() {
-            return Some((Time::ZERO, "beginning"));
+            return Some((Time::ZERO, WakeReason::Open));
         }
         if self.is_over() {
             return None;
         }
-        let silence = (self.heard_at + SILENCE, "silence");
+        let silence = (self.heard_at + SILENCE, WakeReason::IdleTimeout);
         let next = if self.answered {
-            self.data_at().map(|at| (at, "next unit"))
+            self.data_at().map(|at| (at, WakeReason::Pacing))
         } else {
-            Some((self.hello_at, "hello"))
+            Some((self.hello_at, WakeReason::HandshakeRetry))
         };
         Some(next.filter(|next| next.0 < silence.0).unwrap_or(silence))
     }

@@ -135,8 +135,8 @@ impl Tool for Receiver {
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
         let next = [
-            (self.next_syn, "SYN"),
-            (self.next_repeat, "repeated losses"),
+            (self.next_syn, WakeReason::Acknowledgement),
+            (self.next_repeat, WakeReason::LossReport),
         ];
         let due = next.into_iter().filter_map(|(at, why)| Some((at?, why)));
         due.min_by_key(|(at, _)| *at)

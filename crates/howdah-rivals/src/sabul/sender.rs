@@ -208,8 +208,8 @@ impl Tool for Sender {
         }
         let expires = self.progress_at + self.settings.expiry;
         Some(match self.next_send {
-            Some(at) if at <= expires => (at, "next packet"),
-            _ => (expires, "no progress"),
+            Some(at) if at <= expires => (at, WakeReason::Pacing),
+            _ => (expires, WakeReason::IdleTimeout),
         })
     }
 

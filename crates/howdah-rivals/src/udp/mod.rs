@@ -280,7 +280,7 @@ impl Transport for UdpEndpoint {
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         match &self.0 {
-            Role::Source(source) => Some((source.next_at()?, "next packet of the stream")),
+            Role::Source(source) => Some((source.next_at()?, WakeReason::Pacing)),
             Role::Sink(_) => None,
         }
     }

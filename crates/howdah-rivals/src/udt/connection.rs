@@ -175,12 +175,12 @@ impl Connection {
 
     pub(crate) fn next_timeout(&self) -> Option<(Time, WakeReason)> {
         match self.phase {
-            Phase::Idle => Some((Time::ZERO, "open the connection")),
+            Phase::Idle => Some((Time::ZERO, WakeReason::Open)),
             Phase::Asking => Some((
                 (self.asked_at + RETRY).min(self.origin + CONNECT_TIMEOUT),
-                "repeat the handshake",
+                WakeReason::HandshakeRetry,
             )),
-            Phase::Lingering => Some((self.ended_at + LINGER, "the end is known")),
+            Phase::Lingering => Some((self.ended_at + LINGER, WakeReason::Close)),
             _ => None,
         }
     }

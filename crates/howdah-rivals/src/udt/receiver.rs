@@ -437,16 +437,16 @@ impl Receiver {
 
     #[inline]
     pub(crate) fn next_timeout(&self) -> (Time, WakeReason) {
-        let mut next = (self.expires_at(), "silence of the other side");
+        let mut next = (self.expires_at(), WakeReason::IdleTimeout);
         if let Some(at) = self.next_ack
             && at < next.0
         {
-            next = (at, "acknowledgement");
+            next = (at, WakeReason::Acknowledgement);
         }
         if let Some(at) = self.next_repeat
             && at < next.0
         {
-            next = (at, "repeated loss report");
+            next = (at, WakeReason::LossReport);
         }
         next
     }

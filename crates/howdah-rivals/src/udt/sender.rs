@@ -323,8 +323,8 @@ impl Sender {
     pub(crate) fn next_timeout(&self) -> (Time, WakeReason) {
         let expires = self.expires_at();
         match self.next_send {
-            Some(at) if at <= expires => (at, "next packet"),
-            _ => (expires, "silence of the other side"),
+            Some(at) if at <= expires => (at, WakeReason::Pacing),
+            _ => (expires, WakeReason::IdleTimeout),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::message::{Message, SideReport, shown};
 use crate::pace::Pace;
 use crate::selection::{Asked, Selection};
 use crate::{FailureKind, Rule, TreeOptions, TreeReport};
+use howdah_core::ObjectId;
 use std::time::Duration;
 
 /// What is understood is written so that it means the same, and is bounded.
@@ -59,7 +60,7 @@ pub fn message_samples() -> Vec<Vec<u8>> {
     let side = SideReport::default();
     [
         Message::Put {
-            object: 0,
+            object: ObjectId::new(0),
             path: "a/b".into(),
             name: Some("c".into()),
             size: Some(7),
@@ -77,11 +78,14 @@ pub fn message_samples() -> Vec<Vec<u8>> {
             values: true,
         },
         Message::End {
-            object: 0,
+            object: ObjectId::new(0),
             size: 7,
             blake3: Some([7; 32]),
         },
-        Message::Done { object: 0, side },
+        Message::Done {
+            object: ObjectId::new(0),
+            side,
+        },
         Message::Thanks { side },
         Message::Fail {
             kind: 1,
@@ -89,7 +93,7 @@ pub fn message_samples() -> Vec<Vec<u8>> {
         },
         Message::Pace(Pace::default()),
         Message::TreeGet {
-            answers: 1,
+            answers: ObjectId::new(1),
             paths: vec!["a".into(), "b".into()],
             options,
         },
@@ -103,7 +107,7 @@ pub fn message_samples() -> Vec<Vec<u8>> {
         },
         Message::Selection(Selection::default()),
         Message::Values {
-            object: 0,
+            object: ObjectId::new(0),
             first: 2,
             values: vec![[3; 32]],
         },

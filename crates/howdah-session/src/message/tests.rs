@@ -3,7 +3,7 @@ use crate::files::{AttestedFile, FileVersion};
 use crate::pace::WirePolicy;
 use crate::resume::GROUP;
 use crate::{PathList, Rule};
-use howdah_core::{ByteRange, RangeSet};
+use howdah_core::{ByteRange, ObjectId, RangeSet};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 #[test]
 fn bytes_are_those_of_the_specification() {
     let put = Message::Put {
-        object: 0,
+        object: ObjectId::new(0),
         path: "in/".into(),
         name: Some("a.dat".into()),
         size: Some(300),
@@ -27,14 +27,14 @@ fn bytes_are_those_of_the_specification() {
     let mut ranges = RangeSet::new();
     ranges.insert(ByteRange::new(2 << 20, 5 << 20));
     let ready = Message::Ready {
-        object: 0,
+        object: ObjectId::new(0),
         held: (&ranges).into(),
         values: true,
         changed: None,
     };
     assert_eq!(ready.encode(), [2, 17, 0, 1, 2, 3, 1, 0]);
     let holes = Message::Holes {
-        object: 0,
+        object: ObjectId::new(0),
         ranges: (&ranges).into(),
     };
     assert_eq!(holes.encode(), [2, 21, 0, 1, 2, 3]);
@@ -50,7 +50,7 @@ fn a_source_is_its_numbers_in_a_row() {
         inode: 9,
     };
     let file = Message::TreeFile {
-        object: 1,
+        object: ObjectId::new(1),
         index: 2,
         size: 300,
         source: Some(source),
@@ -93,7 +93,7 @@ fn o9_messages_of_neighbouring_versions_are_understood() {
     assert_eq!(Message::decode(&newer).unwrap(), room);
     // An older one says less, which is zero: here the last field is cut off.
     let ready = Message::Ready {
-        object: 3,
+        object: ObjectId::new(3),
         held: (&RangeSet::new()).into(),
         values: true,
         changed: None,
@@ -286,8 +286,11 @@ fn request() -> impl Strategy<Value = FilesRequest> {
     ]
 }
 
+fn object() -> impl Strategy<Value = ObjectId> {
+    any::<u64>().prop_map(ObjectId::new)
+}
+
 fn of_file() -> impl Strategy<Value = Message> {
-    let object = any::<u64>;
     let flags = any::<[bool; 3]>();
     prop_oneof![
         (
@@ -360,9 +363,8 @@ fn of_file() -> impl Strategy<Value = Message> {
 }
 
 fn of_tree() -> impl Strategy<Value = Message> {
-    let object = any::<u64>;
     prop_oneof![
-        (any::<(u64, u64, bool)>(), path(), options()).prop_map(
+        ((object(), object(), any::<bool>()), path(), options()).prop_map(
             |((manifest, packs, several), path, options)| Message::TreePut {
                 manifest,
                 packs,
@@ -379,17 +381,20 @@ fn of_tree() -> impl Strategy<Value = Message> {
                 options,
             }
         }),
-        any::<(u64, u64)>().prop_map(|(manifest, packs)| Message::TreeComes { manifest, packs }),
-        (any::<[u64; 3]>(), option::of(source())).prop_map(|([object, index, size], source)| {
-            Message::TreeFile {
-                object,
-                index,
-                size,
-                source,
+        (object(), object()).prop_map(|(manifest, packs)| Message::TreeComes { manifest, packs }),
+        (object(), any::<[u64; 2]>(), option::of(source())).prop_map(
+            |(object, [index, size], source)| {
+                Message::TreeFile {
+                    object,
+                    index,
+                    size,
+                    source,
+                }
             }
-        }),
+        ),
         object().prop_map(|object| Message::TreeFileMissing { object }),
-        any::<(u64, bool)>().prop_map(|(object, stored)| Message::TreeSettled { object, stored }),
+        (object(), any::<bool>())
+            .prop_map(|(object, stored)| Message::TreeSettled { object, stored }),
         (side(), report(), any::<Option<bool>>()).prop_map(|(side, report, renamed)| {
             Message::TreeDone {
                 side,
@@ -463,7 +468,7 @@ fn of_neither() -> impl Strategy<Value = Message> {
             })
         ),
         Just(Message::OpenFiles),
-        any::<u64>().prop_map(|answers| Message::FilesOpen { answers }),
+        object().prop_map(|answers| Message::FilesOpen { answers }),
         vec((any::<u64>(), request()), 0..3).prop_map(Message::AskFiles),
     ]
 }

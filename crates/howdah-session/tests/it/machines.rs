@@ -1,6 +1,6 @@
 //! What may be said when: each word of a peer in each state.
 
-use howdah_core::{ByteRange, RangeSet};
+use howdah_core::{ByteRange, ObjectId, RangeSet};
 use howdah_session::client::{self, Stage, Wants};
 use howdah_session::message::{Message, SideReport};
 use howdah_session::pace::Pace;
@@ -9,6 +9,10 @@ use howdah_session::resume::{GROUP, WireHeld};
 use howdah_session::server::{Does, Order, Parts, Server};
 use howdah_session::transfer::{End, Get, Incoming, Opened, Outgoing, check_resumed, resumable};
 use howdah_session::{SourceIdentity, Wait};
+
+/// The first object of each side.
+const CLIENTS: ObjectId = ObjectId::new(0);
+const SERVERS: ObjectId = ObjectId::new(1);
 
 const SIZE: u64 = 9 * GROUP + 5;
 const END: End = End {
@@ -43,7 +47,7 @@ fn get() -> Message {
 
 fn done() -> Message {
     Message::Done {
-        object: 0,
+        object: CLIENTS,
         side: SideReport::default(),
     }
 }
@@ -77,7 +81,7 @@ impl Parts for Test {
 }
 
 const BEGINS: Does<Test> = Does::Begins {
-    object: Some(0),
+    object: Some(CLIENTS),
     is_complete: false,
 };
 
@@ -96,7 +100,7 @@ fn fail() -> Message {
 
 fn put() -> Message {
     Message::Put {
-        object: 0,
+        object: CLIENTS,
         path: "a".into(),
         name: None,
         size: Some(SIZE),
@@ -110,7 +114,7 @@ fn put() -> Message {
 
 fn sending() -> Message {
     Message::Sending {
-        object: 1,
+        object: SERVERS,
         size: None,
         hash: true,
         source: None,
@@ -123,8 +127,8 @@ type Doing = fn() -> Does<Test>;
 
 #[test]
 fn a_server_does_one_thing_at_a_time() {
-    let sends = || Does::Sends(Half(Outgoing::new(1, true)));
-    let receives = || Does::Receives(Half(Incoming::new(0, RangeSet::new(), true)));
+    let sends = || Does::Sends(Half(Outgoing::new(SERVERS, true)));
+    let receives = || Does::Receives(Half(Incoming::new(CLIENTS, RangeSet::new(), true)));
     let all: [(Doing, &str, &str); 8] = [
         (|| Does::Nothing, "Get", "Failed"),
         (|| BEGINS, "Nothing", "Nothing"),
@@ -156,7 +160,7 @@ fn a_server_does_one_thing_at_a_time() {
         assert_eq!(questions == "AskFiles", what.starts_with("Files"));
     }
     // What a server says itself.
-    let said = Message::FilesOpen { answers: 1 };
+    let said = Message::FilesOpen { answers: SERVERS };
     assert!(server(Does::Nothing).hear(said).is_err());
     assert!(matches!(
         server(Does::Nothing).hear(done()),
@@ -168,26 +172,29 @@ fn a_server_does_one_thing_at_a_time() {
 fn what_comes_before_its_place_is_open_is_kept_within_bounds() {
     let mut server = server(Does::Nothing);
     assert!(matches!(server.hear(put()), Ok(Order::Put(..))));
-    assert!(server.admits(0) && !server.admits(1));
+    assert!(server.admits(CLIENTS) && !server.admits(SERVERS));
     let end = |object| Message::End {
         object,
         size: SIZE,
         blake3: END.blake3,
     };
-    assert!(matches!(server.hear(end(0)), Ok(Order::Nothing)));
+    assert!(matches!(server.hear(end(CLIENTS)), Ok(Order::Nothing)));
     assert!(server.catch_up().is_none(), "it is not open");
-    server.on_complete(1);
-    server.on_complete(0);
-    server.receives(Half(Incoming::new(0, RangeSet::new(), true)));
+    server.on_complete(SERVERS);
+    server.on_complete(CLIENTS);
+    server.receives(Half(Incoming::new(CLIENTS, RangeSet::new(), true)));
     let late = server.catch_up().expect("the end");
     assert!(matches!(server.hear(late), Ok(Order::Size(END))));
-    assert!(matches!(server.hear(end(1)), Ok(Order::Nothing)), "another");
+    assert!(
+        matches!(server.hear(end(SERVERS)), Ok(Order::Nothing)),
+        "another"
+    );
     let receiving = server.now_mut().receiving().expect("it comes");
     assert_eq!(receiving.0.take_finish(), Some(END), "all of it came early");
     assert!(server.hear(put()).is_err(), "one at a time");
     server.end();
     assert!(matches!(server.hear(put()), Ok(Order::Put(..))));
-    let is_kept = |_| server.hear(end(0)).is_ok();
+    let is_kept = |_| server.hear(end(CLIENTS)).is_ok();
     assert_eq!((0..1_000).map(is_kept).filter(|kept| *kept).count(), 256);
     server.end();
     assert!(
@@ -235,7 +242,7 @@ fn a_client_hears_what_it_has_asked_for_and_once() {
             is_asked(Wants::Get),
             "{what}"
         );
-        let files = Message::FilesOpen { answers: 1 };
+        let files = Message::FilesOpen { answers: SERVERS };
         assert_eq!(hear(files, false).is_ok(), is_asked(Wants::Files), "{what}");
         let found = Message::Findings(Vec::new());
         // Before the question it is not known who answers.
@@ -262,13 +269,13 @@ fn a_client_hears_what_it_has_asked_for_and_once() {
     assert!(!of(removes, Stage::Thanking).has_all());
     // It comes as one object, and that once.
     let mut client = of(Wants::Get, Stage::Asked);
-    client.receives(Half(Incoming::new(1, RangeSet::new(), true)));
+    client.receives(Half(Incoming::new(SERVERS, RangeSet::new(), true)));
     assert!(client.hear(sending(), false).is_err());
 }
 
 #[test]
 fn a44_who_has_all_before_the_end_was_told_is_not_believed() {
-    let mut out = Outgoing::new(0, true);
+    let mut out = Outgoing::new(CLIENTS, true);
     assert!(out.on_done().is_err());
     assert!(out.offer(Some(source())).is_some());
     assert_eq!(out.end(END), None, "what is there must be heard first");
@@ -283,7 +290,7 @@ fn a44_who_has_all_before_the_end_was_told_is_not_believed() {
 
 #[test]
 fn what_cannot_be_there_is_not_left_out() {
-    let mut out = Outgoing::new(0, true);
+    let mut out = Outgoing::new(CLIENTS, true);
     out.offer(Some(source()));
     assert!(out.on_ready(&(&first_groups(10)).into(), true).is_err());
     // It is still waited for.
@@ -310,7 +317,7 @@ fn what_cannot_be_there_is_not_left_out() {
             held: Some(WireHeld::new(of, &first_groups(groups))),
             values: true,
         };
-        let mut out = Outgoing::new(1, true);
+        let mut out = Outgoing::new(SERVERS, true);
         let answer = out.answer(&ask, &opened).ok();
         assert_eq!(answer.map(|answer| !answer.held.is_empty()), resumed);
     }
@@ -338,7 +345,7 @@ fn only_what_is_hashed_and_large_and_its_own_size_is_gone_on_with() {
 #[test]
 fn an_object_is_finished_once_when_all_and_its_end_are_here_in_either_order() {
     for end_first in [false, true] {
-        let mut inc = Incoming::new(0, RangeSet::new(), true);
+        let mut inc = Incoming::new(CLIENTS, RangeSet::new(), true);
         if end_first {
             assert!(inc.on_end(END).is_ok());
         } else {
@@ -371,7 +378,7 @@ fn a_promised_hash_is_owed_unless_something_was_here() {
         (RangeSet::new(), false, true),
     ] {
         let is_held = !held.is_empty();
-        let mut inc = Incoming::new(0, held, hash);
+        let mut inc = Incoming::new(CLIENTS, held, hash);
         assert_eq!(inc.on_end(end).is_ok(), good);
         assert_eq!(inc.stored(false, None).hashed, is_held);
     }

@@ -42,7 +42,7 @@ impl Transport for Eager {
     }
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
-        self.due.map(|at| (at, "again"))
+        self.due.map(|at| (at, WakeReason::Pacing))
     }
 }
 

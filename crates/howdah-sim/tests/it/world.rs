@@ -263,7 +263,7 @@ fn run_while_says_whether_the_condition_ended_it() {
 }
 
 #[test]
-#[should_panic(expected = "still wants to be woken at 0.000000s for \"restlessness\"")]
+#[should_panic(expected = "still wants to be woken at 0.000000s for \"pacing\"")]
 fn a_busy_loop_is_noticed() {
     let mut world = World::new(1);
     let host = world.add_host("host");

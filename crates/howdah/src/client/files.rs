@@ -4,7 +4,7 @@ use super::{Client, Task};
 use crate::Error;
 use crate::session::dialogue::side_report;
 use crate::session::streams::receive_answers;
-use howdah_core::Time;
+use howdah_core::{ObjectId, Time};
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
 use howdah_session::message::SideReport;
@@ -15,7 +15,7 @@ impl Client<'_> {
     pub(super) fn on_files_open(
         &mut self,
         connection: &mut Connection,
-        answers: u64,
+        answers: ObjectId,
     ) -> Result<(), Error> {
         let Task::Files { desk } = &self.task else {
             return Ok(());

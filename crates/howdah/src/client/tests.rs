@@ -4,6 +4,7 @@ use super::*;
 use crate::desk::Desk;
 use crate::inside::Outside;
 use crate::{Identity, KnownHosts, Location};
+use howdah_core::ObjectId;
 use howdah_proto::ConnectionId;
 use howdah_proto::{Config, Role, Security, TlsIdentity};
 
@@ -150,7 +151,8 @@ fn an_object_without_an_end_is_given_up() {
         client.begin(connection).expect("asked");
         let place = Place::Null { bytes: 0 };
         let mut receiving =
-            Receiving::new(connection, 1, place, Some(0), false, None).expect("opened");
+            Receiving::new(connection, ObjectId::new(1), place, Some(0), false, None)
+                .expect("opened");
         receiving.on_complete();
         client.machine.receives(receiving);
     });

@@ -16,7 +16,7 @@ use crate::session::places::Places;
 use crate::session::putting::Put;
 use crate::{Cancel, Error, ErrorKind};
 use howdah_audit::{AuditLog, Level};
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_net::{
     Allowance, Application, Attended, ConnKey, Full, Placement, TunnelListener, Waker,
 };
@@ -574,7 +574,7 @@ impl Application for Service {
         self.note_active(now, key, connection);
     }
 
-    fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+    fn read(&mut self, key: ConnKey, object: ObjectId, offset: u64, buffer: &mut [u8]) {
         match self.sessions.get_mut(&key).map(Session::does) {
             Some(Does::Tree(tree)) => tree.read(object, offset, buffer),
             Some(Does::Files(files)) => files.read(object, offset, buffer),
@@ -597,7 +597,7 @@ impl Application for Service {
         })
     }
 
-    fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+    fn place(&mut self, key: ConnKey, object: ObjectId, buffer: &mut Vec<u8>, parts: &[Placement]) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };

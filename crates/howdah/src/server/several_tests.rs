@@ -6,7 +6,7 @@ use crate::access::Rights;
 use crate::keys::KeyOptions;
 use crate::session::dialogue;
 use crate::session::sending::Sending;
-use howdah_core::Time;
+use howdah_core::{ObjectId, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, bind};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
@@ -114,7 +114,7 @@ impl Application for Asker {
         self.next(now, connection);
     }
 
-    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _: ConnKey, _: ObjectId, _: u64, buffer: &mut [u8]) {
         buffer.fill(0);
     }
 
@@ -122,7 +122,7 @@ impl Application for Asker {
         true
     }
 
-    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, _: &[Placement]) {}
+    fn place(&mut self, _: ConnKey, _: ObjectId, _: &mut Vec<u8>, _: &[Placement]) {}
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
         None
@@ -238,8 +238,8 @@ fn a39_a_key_that_is_good_no_more_begins_nothing_in_a_session_that_is_there() {
         ..KeyOptions::default()
     };
     let tree = |path: &str| Message::TreePut {
-        manifest: 0,
-        packs: 1,
+        manifest: ObjectId::new(0),
+        packs: ObjectId::new(1),
         path: path.into(),
         several: false,
         options: TreeOptions::default(),

@@ -1,7 +1,7 @@
 //! Bytes that have come of an object whose place is not open yet.
 
 use super::receiving::Receiving;
-use howdah_core::ByteRange;
+use howdah_core::{ByteRange, ObjectId};
 use howdah_net::Placement;
 
 /// As much is kept at the most; what comes beyond comes again.
@@ -55,6 +55,6 @@ impl Kept {
 /// A file that comes and whose place is not open.
 #[derive(Debug)]
 pub(crate) struct Early {
-    pub(crate) object: u64,
+    pub(crate) object: ObjectId,
     pub(crate) kept: Kept,
 }

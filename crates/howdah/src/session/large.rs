@@ -5,7 +5,7 @@ use super::kept::{KEPT_MAX, Kept};
 use super::receiving::{Place, Receiving};
 use crate::error::from_store;
 use crate::{Error, ErrorKind};
-use howdah_core::RangeSet;
+use howdah_core::{ObjectId, RangeSet};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
@@ -17,12 +17,12 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 /// Messages about one of them; an honest sender has two to say.
 const LATER_MAX: usize = 16;
 
-type Opened = (u64, Result<Option<(LargeTarget, Sink)>, StoreError>);
+type Opened = (ObjectId, Result<Option<(LargeTarget, Sink)>, StoreError>);
 
 /// A file that comes and whose place is not open.
 #[derive(Debug)]
 struct Coming {
-    object: u64,
+    object: ObjectId,
     /// The sender wants to hear what is there.
     is_asked: bool,
     kept: Kept,
@@ -42,14 +42,14 @@ pub(super) struct LargeFiles {
 
 #[derive(Debug)]
 struct Opener {
-    ask: Sender<(u64, LargeOpening)>,
+    ask: Sender<(ObjectId, LargeOpening)>,
     opened: Receiver<Opened>,
 }
 
 impl Opener {
     /// The files of a tree are opened one after the other. Dropping it ends the thread.
     fn start(wake: Wake) -> Result<Self, Error> {
-        let (ask, asked) = channel::<(u64, LargeOpening)>();
+        let (ask, asked) = channel::<(ObjectId, LargeOpening)>();
         let (tell, opened) = channel();
         let work = move || {
             for (object, opening) in asked {
@@ -72,7 +72,7 @@ pub(super) enum Ready {
     /// The sender cannot send it.
     Missing(LargeTarget),
     /// It cannot be taken, which the tree knows.
-    Refused(u64),
+    Refused(ObjectId),
 }
 
 impl LargeFiles {
@@ -93,7 +93,7 @@ impl LargeFiles {
     pub(super) fn admit(
         &mut self,
         connection: &mut Connection,
-        (object, size, is_asked): (u64, u64, bool),
+        (object, size, is_asked): (ObjectId, u64, bool),
         opening: LargeOpening,
         holes: Option<&RangeSet>,
     ) -> Result<(), Error> {
@@ -114,7 +114,7 @@ impl LargeFiles {
         Ok(())
     }
 
-    fn find(&mut self, object: u64) -> Option<&mut Coming> {
+    fn find(&mut self, object: ObjectId) -> Option<&mut Coming> {
         self.coming.iter_mut().find(|c| c.object == object)
     }
 
@@ -124,7 +124,7 @@ impl LargeFiles {
     }
 
     /// Keeps received bytes of a file that is not open, if it is one of these.
-    pub(super) fn place(&mut self, object: u64, buffer: &[u8], parts: &[Placement]) {
+    pub(super) fn place(&mut self, object: ObjectId, buffer: &[u8], parts: &[Placement]) {
         let Some(coming) = self.find(object) else {
             return;
         };
@@ -135,14 +135,14 @@ impl LargeFiles {
     }
 
     /// All bytes of it are here, if it is one of these.
-    pub(super) fn on_complete(&mut self, object: u64) {
+    pub(super) fn on_complete(&mut self, object: ObjectId) {
         if let Some(coming) = self.find(object) {
             coming.is_complete = true;
         }
     }
 
     /// The sender cannot send it, if it is one of these.
-    pub(super) fn on_missing(&mut self, connection: &mut Connection, object: u64) {
+    pub(super) fn on_missing(&mut self, connection: &mut Connection, object: ObjectId) {
         let Some(coming) = self.find(object) else {
             return;
         };
@@ -153,7 +153,7 @@ impl LargeFiles {
     }
 
     /// Keeps a message about it, if it is one of these.
-    pub(super) fn keep(&mut self, object: u64, message: &Message) -> Result<(), Error> {
+    pub(super) fn keep(&mut self, object: ObjectId, message: &Message) -> Result<(), Error> {
         let Some(coming) = self.find(object) else {
             return Ok(());
         };

@@ -9,7 +9,7 @@ use crate::error::from_store;
 use crate::lease::room::{Room, Spot};
 use crate::lease::{self, Ended, Landing, clear, come_of, keep};
 use crate::{Error, ErrorKind, PathBytes};
-use howdah_core::RangeSet;
+use howdah_core::{ObjectId, RangeSet};
 use howdah_lease::{Lease, Plan, Planned, Record};
 use howdah_session::Metadata;
 use howdah_session::message::Message;
@@ -174,7 +174,7 @@ impl Put {
     pub(crate) fn open(
         &self,
         rights: &Rights,
-        (path, object): (&PathBytes, u64),
+        (path, object): (&PathBytes, ObjectId),
         (holes, wait): (Option<RangeSet>, &RoomWait),
         (may_wait, wake): (bool, Wake),
     ) -> Result<Option<(Place, Message)>, Error> {
@@ -442,7 +442,7 @@ mod tests {
 
     fn asked(plan: String, lease: u64, epoch: u64) -> LeasePut {
         LeasePut {
-            object: 0,
+            object: ObjectId::new(0),
             path: "x".into(),
             plan,
             lease,
@@ -465,7 +465,12 @@ mod tests {
         let put = Put::new(asked, key)?;
         let wait = RoomWait::default();
         let wake: Wake = Arc::new(|| ());
-        let opened = put.open(rights, (&asked.path, 0), (None, &wait), (false, wake))?;
+        let opened = put.open(
+            rights,
+            (&asked.path, asked.object),
+            (None, &wait),
+            (false, wake),
+        )?;
         drop(opened);
         Ok(put)
     }

@@ -1,7 +1,7 @@
 //! The half of a transfer that receives and writes.
 
 use crate::{Error, ErrorKind};
-use howdah_core::{RangeSet, Time};
+use howdah_core::{ObjectId, RangeSet, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_proto::SinkState;
@@ -45,7 +45,7 @@ fn window_of(place: &Place) -> Option<u64> {
 /// An object on its way in.
 #[derive(Debug)]
 pub(crate) struct Receiving {
-    pub(crate) object: u64,
+    pub(crate) object: ObjectId,
     /// What of it has been said and has come.
     incoming: Incoming,
     place: Place,
@@ -59,7 +59,7 @@ impl Receiving {
     /// Opens the object in `connection`. Its `holes` do not come.
     pub(crate) fn new(
         connection: &mut Connection,
-        object: u64,
+        object: ObjectId,
         place: Place,
         size: Option<u64>,
         hash_promised: bool,
@@ -75,7 +75,7 @@ impl Receiving {
     /// Lets an object come whose place may not be open yet.
     pub(crate) fn admit(
         connection: &mut Connection,
-        object: u64,
+        object: ObjectId,
         size: Option<u64>,
         window: Option<u64>,
     ) -> Result<(), Error> {
@@ -91,7 +91,7 @@ impl Receiving {
     /// Of an object that may come already; now its place is open.
     pub(crate) fn of_admitted(
         connection: &mut Connection,
-        object: u64,
+        object: ObjectId,
         place: Place,
         hash_promised: bool,
     ) -> Self {

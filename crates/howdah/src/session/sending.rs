@@ -1,7 +1,7 @@
 //! The half of a transfer that reads and sends.
 
 use crate::Error;
-use howdah_core::{RangeSet, Span, Time};
+use howdah_core::{ObjectId, RangeSet, Span, Time};
 use howdah_proto::{Connection, SendLimit};
 use howdah_session::holes;
 use howdah_session::message::{Message, RATE_CAP};
@@ -12,7 +12,7 @@ use howdah_store::{Source, SourceIdentity, StoreError};
 /// An object on its way out.
 #[derive(Debug)]
 pub(crate) struct Sending {
-    pub(crate) object: u64,
+    pub(crate) object: ObjectId,
     source: Source,
     /// What of it has been said and heard.
     outgoing: Outgoing,
@@ -101,7 +101,7 @@ impl Sending {
     /// Opens the object in `connection`. Bytes below `window_end` may leave at once.
     pub(crate) fn new(
         connection: &mut Connection,
-        object: u64,
+        object: ObjectId,
         source: Source,
         hash: bool,
         window_end: Option<u64>,

@@ -4,6 +4,7 @@ use super::receiving::{Place, Receiving};
 use super::sending::Sending;
 use crate::Error;
 use crate::error::from_store;
+use howdah_core::ObjectId;
 use howdah_proto::Connection;
 use howdah_session::Memory;
 use howdah_store::{Limits, Sink, SinkSpec, Source, SourceSpec, Wake};
@@ -64,7 +65,7 @@ fn answers_limits() -> Limits {
 
 pub(super) fn send_stream(
     connection: &mut Connection,
-    object: u64,
+    object: ObjectId,
     spout: PipeReader,
     limits: &Limits,
     wake: &Wake,
@@ -82,7 +83,7 @@ pub(super) fn send_stream(
 
 pub(super) fn receive_stream(
     connection: &mut Connection,
-    object: u64,
+    object: ObjectId,
     tap: PipeWriter,
     limits: &Limits,
     wake: &Wake,
@@ -101,7 +102,7 @@ pub(super) fn receive_stream(
 /// Answers about files on their way out.
 pub(super) fn send_answers(
     connection: &mut Connection,
-    object: u64,
+    object: ObjectId,
     spout: PipeReader,
     wake: &Wake,
 ) -> Result<Sending, Error> {
@@ -111,7 +112,7 @@ pub(super) fn send_answers(
 /// Answers about files on their way in.
 pub(crate) fn receive_answers(
     connection: &mut Connection,
-    object: u64,
+    object: ObjectId,
     tap: PipeWriter,
     wake: &Wake,
 ) -> Result<Receiving, Error> {

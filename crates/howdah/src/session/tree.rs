@@ -8,7 +8,7 @@ use super::sending::{Sending, Shares};
 use super::streams::{In, Out, packs_limits, receive_stream, send_stream, talk_limits};
 use crate::error::from_store;
 use crate::{Error, ErrorKind};
-use howdah_core::Time;
+use howdah_core::{ObjectId, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_session::holes::Announced;
@@ -48,7 +48,7 @@ pub(crate) struct Tree {
     /// The sender's end of the answers, until it is known which object they are; likewise below.
     answers: Option<PipeWriter>,
     /// The object that packs go out as.
-    packs: Option<u64>,
+    packs: Option<ObjectId>,
     waits: Shares,
     /// What had moved at the last look.
     moved: (u64, u64, u64),
@@ -97,7 +97,7 @@ impl Tree {
         (sender, ends): (TreeSender, SenderEnds),
         options: &TreeOptions,
         wake: &Wake,
-        announce: impl FnOnce(u64, u64) -> Vec<u8>,
+        announce: impl FnOnce(ObjectId, ObjectId) -> Vec<u8>,
     ) -> Result<Self, Error> {
         let mut tree = Self::new(Side::Sender(sender));
         tree.needs_answers = options.dry_run || options.remove_source || options.tells_files;
@@ -111,7 +111,7 @@ impl Tree {
         connection: &mut Connection,
         (describer, ends): (TreeDescriber, SenderEnds),
         wake: &Wake,
-        announce: impl FnOnce(u64, u64) -> Message,
+        announce: impl FnOnce(ObjectId, ObjectId) -> Message,
     ) -> Result<Self, Error> {
         let reread = describer.is_reread();
         let mut tree = Self::new(Side::Describer(describer));
@@ -127,7 +127,7 @@ impl Tree {
         connection: &mut Connection,
         ends: SenderEnds,
         wake: &Wake,
-        announce: impl FnOnce(u64, u64) -> Vec<u8>,
+        announce: impl FnOnce(ObjectId, ObjectId) -> Vec<u8>,
     ) -> Result<(), Error> {
         let (manifest, packs) = (connection.allocate_object(), connection.allocate_object());
         connection.send_control(&announce(manifest, packs));
@@ -150,7 +150,7 @@ impl Tree {
     pub(crate) fn open_answers(
         &mut self,
         connection: &mut Connection,
-        object: u64,
+        object: ObjectId,
         wake: &Wake,
     ) -> Result<(), Error> {
         let tap = self.answers.take().ok_or_else(out_of_turn)?;
@@ -167,7 +167,7 @@ impl Tree {
         options: &TreeOptions,
         listens: bool,
         wake: &Wake,
-        announce: impl FnOnce(u64) -> Message,
+        announce: impl FnOnce(ObjectId) -> Message,
     ) -> Result<(Self, Contents), Error> {
         let mut tree = Self::new(Side::Receiver(receiver));
         tree.large = LargeFiles::start(wake.clone())?;
@@ -185,7 +185,7 @@ impl Tree {
         ends: ReceiverEnds,
         state: ComparisonState,
         wake: &Wake,
-        announce: impl FnOnce(u64) -> Message,
+        announce: impl FnOnce(ObjectId) -> Message,
     ) -> Result<(Self, Contents), Error> {
         state.on_done(wake.clone());
         let mut tree = Self::new(Side::Comparing(state));
@@ -198,7 +198,7 @@ impl Tree {
         connection: &mut Connection,
         ends: ReceiverEnds,
         wake: &Wake,
-        announce: impl FnOnce(u64) -> Message,
+        announce: impl FnOnce(ObjectId) -> Message,
     ) -> Result<Contents, Error> {
         let answers = connection.allocate_object();
         connection.send_control(&announce(answers).encode());
@@ -215,7 +215,7 @@ impl Tree {
         &mut self,
         connection: &mut Connection,
         contents: Contents,
-        (manifest, packs): (u64, u64),
+        (manifest, packs): (ObjectId, ObjectId),
         wake: &Wake,
     ) -> Result<(), Error> {
         let Contents {
@@ -331,7 +331,7 @@ impl Tree {
     fn on_file(
         &mut self,
         connection: &mut Connection,
-        object: u64,
+        object: ObjectId,
         (index, size): (u64, u64),
         source: Option<SourceIdentity>,
     ) -> Result<(), Error> {
@@ -378,7 +378,7 @@ impl Tree {
     }
 
     /// All bytes of an object have arrived.
-    pub(crate) fn on_complete(&mut self, object: u64) {
+    pub(crate) fn on_complete(&mut self, object: ObjectId) {
         if let Some(found) = self.into.iter_mut().find(|i| i.receiving.object == object) {
             found.receiving.on_complete();
         } else {
@@ -579,7 +579,7 @@ impl Tree {
         self.large.finish(connection);
     }
 
-    pub(crate) fn read(&mut self, object: u64, offset: u64, buffer: &mut [u8]) {
+    pub(crate) fn read(&mut self, object: ObjectId, offset: u64, buffer: &mut [u8]) {
         match self.out.iter_mut().find(|o| o.sending.object == object) {
             Some(out) => out.sending.read(offset, buffer),
             None => buffer.fill(0),
@@ -595,7 +595,7 @@ impl Tree {
             && self.into.iter().all(|found| found.receiving.accepts_data())
     }
 
-    pub(crate) fn place(&mut self, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+    pub(crate) fn place(&mut self, object: ObjectId, buffer: &mut Vec<u8>, parts: &[Placement]) {
         if let Some(found) = self.into.iter_mut().find(|i| i.receiving.object == object) {
             found.receiving.place(buffer, parts);
         } else {

@@ -1,7 +1,7 @@
 //! An application that ends when the far end's process has.
 
 use super::FarEnd;
-use howdah_core::{Span, Time};
+use howdah_core::{ObjectId, Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
@@ -31,7 +31,7 @@ impl<A: Application> Application for Watched<'_, A> {
         self.inner.on_event(now, key, connection, event);
     }
 
-    fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+    fn read(&mut self, key: ConnKey, object: ObjectId, offset: u64, buffer: &mut [u8]) {
         self.inner.read(key, object, offset, buffer);
     }
 
@@ -39,7 +39,7 @@ impl<A: Application> Application for Watched<'_, A> {
         self.inner.accepts_data(key)
     }
 
-    fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+    fn place(&mut self, key: ConnKey, object: ObjectId, buffer: &mut Vec<u8>, parts: &[Placement]) {
         self.inner.place(key, object, buffer, parts);
     }
 

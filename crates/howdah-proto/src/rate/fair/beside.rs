@@ -2,7 +2,7 @@
 
 use super::target::target_of;
 use super::{
-    Fair, PROBE_FIRST, Phase, RATE_MIN, SHORT, TARGET_CAP_MIN, TARGET_CAP_STEP, TARGET_MAX,
+    Fair, PROBE_FIRST, RATE_MIN, SHORT, Stage, TARGET_CAP_MIN, TARGET_CAP_STEP, TARGET_MAX,
     TARGET_SHARE_OF_LIMIT,
 };
 use crate::rate::Feedback;
@@ -84,7 +84,7 @@ impl Fair {
             self.bound.next_cap_step = now + TARGET_CAP_STEP;
             self.bound.slow_until = now + BOUND_FOR;
         }
-        if self.delays.queue > self.target() / 2 && self.phase == Phase::Cruise {
+        if self.delays.queue > self.target() / 2 && matches!(self.stage, Stage::Cruise) {
             self.company.test_if_suspected(now, &look);
         }
         let was_here = self.company.is_here();
@@ -108,7 +108,7 @@ impl Fair {
         if overflows {
             self.losses.congested_at = now;
         }
-        self.phase = Phase::Cruise;
+        self.stage = Stage::Cruise;
         self.delays.delayed_since = None;
         let rate = self.share.each(rate);
         let test = self.company.test_share(now);

@@ -4,7 +4,7 @@
 //! does not say whose that is. So only a link that carries more than it did when it was last looked at is believed to have room for
 //! all of it: where others have gone, everybody who is left sees the same room.
 
-use super::{Fair, Judged, Phase};
+use super::{Fair, Judged};
 use crate::rate::Feedback;
 use crate::rate::company::Overflows;
 use crate::rate::startup::BURST;
@@ -123,7 +123,7 @@ impl Looking {
 impl Fair {
     /// Packets leave in bursts of that length, to measure the path.
     pub(in crate::rate) fn burst(&self) -> Option<Span> {
-        if self.phase == Phase::Startup {
+        if self.starts() {
             return Some(BURST);
         }
         // The link idles for as long before the first, and what waited meanwhile then stands in the queue: as much as is known to fit there, and

@@ -1,7 +1,7 @@
 //! What reports say of the queue, and of losses that are no queue's.
 
 use super::{
-    DROPPING_GAP, DROPPING_LASTS, Fair, LOSS_BLOCK_PACKETS, Phase, SHORT, SPARSE, TARGET_MAX,
+    DROPPING_GAP, DROPPING_LASTS, Fair, LOSS_BLOCK_PACKETS, SHORT, SPARSE, TARGET_MAX,
     TARGET_SHARE_OF_LIMIT, UNCAPPED,
 };
 use crate::rate::Feedback;
@@ -30,7 +30,7 @@ impl Fair {
         let recent = self.delays.recent_owd.min().unwrap_or(owd);
         if self.delays.base_rtt < SPARSE {
             self.delays.noise = Noise::default();
-        } else if self.phase != Phase::Startup {
+        } else if !self.starts() {
             // (Its bursts are no line.)
             self.delays.noise.on_delay(owd);
         }
@@ -87,7 +87,7 @@ impl Fair {
         let lost_here = point.lost_packets.saturating_sub(lost);
         if packets >= enough || lost_here >= 40 {
             let loss = lost_here as f64 / packets as f64;
-            if self.phase != Phase::Startup && self.queue_does_not_overflow() {
+            if !self.starts() && self.queue_does_not_overflow() {
                 self.losses
                     .floor
                     .push(feedback.now, floor_to_u64(loss.min(0.25) * 1e9));

@@ -1,7 +1,7 @@
 //! Two connections driven by hand, with packets really sealed and opened if the security is TLS,
 //! and addresses that may change.
 
-use howdah_core::{ByteRange, Ecn, Rate, Span, Time};
+use howdah_core::{ByteRange, Ecn, ObjectId, Rate, Span, Time};
 use howdah_proto::codec::{ConnectionId, Header};
 use howdah_proto::{
     Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security, TAG_LEN,
@@ -207,7 +207,7 @@ impl Hand {
     }
 
     /// Starts an object of `size` bytes in one direction.
-    pub fn transfer(&mut self, upward: bool, size: u64) -> u64 {
+    pub fn transfer(&mut self, upward: bool, size: u64) -> ObjectId {
         let (from, to) = if upward {
             (&mut self.client, &mut self.server)
         } else {

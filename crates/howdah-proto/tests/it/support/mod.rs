@@ -11,7 +11,7 @@ pub mod hand;
 pub mod liar;
 pub mod node;
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{PathConfig, QueueLimit};
 use howdah_proto::sim::SimEndpoint;
 use howdah_proto::{Config, sim};
@@ -159,14 +159,14 @@ impl Net {
     }
 
     /// An object of `size` bytes from the client to the server, all readable.
-    pub fn upload(&mut self, size: u64) -> u64 {
+    pub fn upload(&mut self, size: u64) -> ObjectId {
         let id = self.world.endpoint_mut(self.ends.a).send(size);
         self.world.endpoint_mut(self.ends.b).expect(id, size, None);
         id
     }
 
     /// An object of `size` bytes from the server to the client, all readable.
-    pub fn download(&mut self, size: u64) -> u64 {
+    pub fn download(&mut self, size: u64) -> ObjectId {
         let id = self.world.endpoint_mut(self.ends.b).send(size);
         self.world.endpoint_mut(self.ends.a).expect(id, size, None);
         id

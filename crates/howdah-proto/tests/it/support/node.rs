@@ -1,7 +1,7 @@
 //! An endpoint with a small application, and checks on everything that leaves it.
 
 use super::liar::{self, Lie};
-use howdah_core::{Arrival, Datagram, RangeSet, Time, Transport, WakeReason};
+use howdah_core::{Arrival, Datagram, ObjectId, RangeSet, Time, Transport, WakeReason};
 use howdah_proto::codec::{Header, Level, expand_packet_number, limits};
 use howdah_proto::error::ConnectionError;
 use howdah_proto::sim::{SimEndpoint, SlowSink};
@@ -11,7 +11,7 @@ use std::fmt;
 
 /// An object that is waited for.
 struct Expected {
-    id: u64,
+    id: ObjectId,
     size: u64,
     /// Bytes that may be ahead of the first hole.
     window: Option<u64>,
@@ -34,14 +34,14 @@ pub struct WireLog {
 pub struct Node {
     sim: SimEndpoint,
     is_server: bool,
-    sending: Vec<(u64, u64)>,
+    sending: Vec<(ObjectId, u64)>,
     expected: Vec<Expected>,
     control_wanted: usize,
     done: bool,
     /// Control messages received.
     pub control: Vec<Vec<u8>>,
     /// Objects of which every byte has arrived, and when.
-    pub complete: Vec<(u64, Time)>,
+    pub complete: Vec<(ObjectId, Time)>,
     pub connected: Option<Time>,
     pub closed: Option<(Time, ConnectionError)>,
     pub path_changes: usize,
@@ -102,12 +102,12 @@ impl Node {
     }
 
     /// Begins an object of `size` bytes, all of them readable; returns its id.
-    pub fn send(&mut self, size: u64) -> u64 {
+    pub fn send(&mut self, size: u64) -> ObjectId {
         self.send_slowly(size, size, u64::MAX)
     }
 
     /// Begins an object of which `readable` bytes can be read and `credit` may be sent.
-    pub fn send_slowly(&mut self, size: u64, readable: u64, credit: u64) -> u64 {
+    pub fn send_slowly(&mut self, size: u64, readable: u64, credit: u64) -> ObjectId {
         let connection = self.sim.connection_mut();
         let id = connection.allocate_object();
         connection.send_object(id, Some(size), credit);
@@ -118,7 +118,7 @@ impl Node {
     }
 
     /// Waits for object `id`. With a `window`, bytes are taken in order.
-    pub fn expect(&mut self, id: u64, size: u64, window: Option<u64>) {
+    pub fn expect(&mut self, id: ObjectId, size: u64, window: Option<u64>) {
         assert!(self.connection_mut().receive_object(id, Some(size), window));
         self.expected.push(Expected {
             id,

@@ -292,10 +292,10 @@ impl Tool for Receiver {
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
         match self.stage {
             Stage::Receiving => Some(match self.ask_at {
-                Some(at) if at < self.update_at => (at, "holes to ask for"),
-                _ => (self.update_at, "update of the rate"),
+                Some(at) if at < self.update_at => (at, WakeReason::LossReport),
+                _ => (self.update_at, WakeReason::RateUpdate),
             }),
-            Stage::Storing(until) => Some((until, "the disk is done")),
+            Stage::Storing(until) => Some((until, WakeReason::Disk)),
             _ => None,
         }
     }

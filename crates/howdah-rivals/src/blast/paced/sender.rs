@@ -184,7 +184,8 @@ impl Tool for Sender {
     }
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
-        self.has_work().then_some((self.next_at, "pacing"))
+        self.has_work()
+            .then_some((self.next_at, WakeReason::Pacing))
     }
 
     fn payload_of(&self, header: &[u8], absent: u32) -> Option<ByteRange> {

@@ -199,7 +199,7 @@ impl Tool for Sender {
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
         match self.stage {
-            Stage::Blast(began) => Some((self.due_at(began), "next packet of the blast")),
+            Stage::Blast(began) => Some((self.due_at(began), WakeReason::Pacing)),
             _ => None,
         }
     }

@@ -355,7 +355,7 @@ impl Tool for Client {
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
         match self.stage {
-            Stage::Storing(until) => Some((until, "the disk is done")),
+            Stage::Storing(until) => Some((until, WakeReason::Disk)),
             _ => None,
         }
     }

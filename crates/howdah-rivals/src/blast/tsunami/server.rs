@@ -258,7 +258,7 @@ impl Tool for Server {
     }
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
-        (self.stage == Stage::Sending).then_some((self.next_at, "inter-packet delay"))
+        (self.stage == Stage::Sending).then_some((self.next_at, WakeReason::Pacing))
     }
 
     /// The last block is as long as the others; zeros fill it.

@@ -380,7 +380,7 @@ impl Receiver {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
-        (self.wake_at < Time::MAX).then_some((self.wake_at, "tcp receiver"))
+        (self.wake_at < Time::MAX).then_some((self.wake_at, WakeReason::Acknowledgement))
     }
 
     pub(crate) fn poll_transmit(

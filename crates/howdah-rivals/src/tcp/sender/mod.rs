@@ -383,20 +383,20 @@ impl Sender {
 
     pub(crate) fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         match self.state {
-            State::Fresh => return Some((Time::ZERO, "open")),
+            State::Fresh => return Some((Time::ZERO, WakeReason::Open)),
             State::Failed(_) => return None,
             State::SynSent | State::Established => {}
         }
-        let mut wake = (self.wake_at, "tcp timer");
+        let mut wake = (self.wake_at, WakeReason::Retransmission);
         if let Some(at) = self.paced_at
             && at < wake.0
         {
-            wake = (at, "pacing");
+            wake = (at, WakeReason::Pacing);
         }
         if let Some(at) = self.supply_at
             && at < wake.0
         {
-            wake = (at, "supply");
+            wake = (at, WakeReason::Supply);
         }
         (wake.0 < Time::MAX).then_some(wake)
     }

@@ -3,7 +3,7 @@
 use crate::sessions::disk::{Disk, Place, Sink, Source};
 use crate::sessions::net::Expected;
 use crate::sessions::sides::{Failure, NAME, Piece, Reach, Receiving, Said, Sending};
-use howdah_core::Time;
+use howdah_core::{ObjectId, Time};
 use howdah_session::client::{self, Coming, Order, Stage, Wants};
 use howdah_session::message::{Message, SideReport};
 use howdah_session::questions::Question;
@@ -55,11 +55,11 @@ impl Client {
         }
         let source = Source::open(reach.file, is_file);
         let identity = source.identity;
-        let out = Outgoing::new(0, true);
+        let out = Outgoing::new(ObjectId::new(0), true);
         let mut sending = Sending { out, source };
         sending.leave_out_holes(said);
         said.say(&Message::Put {
-            object: 0,
+            object: ObjectId::new(0),
             path: NAME.into(),
             name: None,
             size: Some(identity.size),
@@ -156,7 +156,7 @@ impl Client {
     }
 
     /// Whether bytes of that object are taken; otherwise they come again.
-    pub(crate) fn admits(&self, object: u64) -> bool {
+    pub(crate) fn admits(&self, object: ObjectId) -> bool {
         let receiving = self.machine.receiving();
         receiving.is_some_and(|receiving| receiving.inc.object() == object)
     }

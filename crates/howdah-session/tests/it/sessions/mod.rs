@@ -20,7 +20,7 @@ mod trees;
 
 use client::{CLIENT, Client};
 use disk::{Content, Disk, File, HOLE, Named, Wrong, root};
-use howdah_core::{RangeSet, Span, Time};
+use howdah_core::{ObjectId, RangeSet, Span, Time};
 use howdah_session::FailureKind;
 use howdah_session::client::Wants;
 use howdah_session::message::{Message, SideReport};
@@ -525,7 +525,7 @@ impl World {
         if is_hostile && self.one_in(4) {
             messages.push(self.anything());
             let (group, number) = (self.below(12) as u64, self.random.next_u64() % 99);
-            let object = self.below(3) as u64;
+            let object = ObjectId::new(self.below(3) as u64);
             pieces.push(Piece {
                 object,
                 group,
@@ -554,7 +554,7 @@ impl World {
 
     /// A message that may or may not make sense now.
     fn anything(&mut self) -> Vec<u8> {
-        let object = self.below(3) as u64;
+        let object = ObjectId::new(self.below(3) as u64);
         let side = SideReport::default();
         let size = disk::size(1 + self.below(9));
         let mut ranges = RangeSet::new();

@@ -3,7 +3,7 @@
 //! of which every byte has come.
 
 use crate::sessions::sides::Piece;
-use howdah_core::{Arrival, ByteRange, Datagram, RangeSet, Span, Time, Transport};
+use howdah_core::{Arrival, ByteRange, Datagram, ObjectId, RangeSet, Span, Time, Transport};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_proto::{Config, Event};
 use howdah_session::resume::GROUP;
@@ -23,14 +23,14 @@ pub(crate) struct Up {
 /// An object that comes, as its receiver has let it in.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
-    pub(crate) object: u64,
+    pub(crate) object: ObjectId,
     pub(crate) size: Option<u64>,
     /// What is there of it already.
     pub(crate) present: RangeSet,
 }
 
 struct Out {
-    object: u64,
+    object: ObjectId,
     size: u64,
     /// Groups below that may leave, or are left out.
     ready: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Net {
     /// Nothing comes through before then.
     silent_until: Time,
     out: Option<Out>,
-    admitted: Option<u64>,
+    admitted: Option<ObjectId>,
     given: BTreeSet<u64>,
     /// Packets that were lost.
     pub(crate) drops: u64,

@@ -1,13 +1,14 @@
 //! What is said about plans of trees that come.
 
 use super::sides::Model;
+use howdah_core::ObjectId;
 use howdah_session::message::Message;
 use howdah_session::plans::PlanPlace;
 use howdah_session::server::{Order, Server};
 use howdah_session::{PathBytes, TreeOptions};
 
 /// What an object of a copy that is asked for otherwise is called.
-const OBJECT: u64 = 0;
+const OBJECT: ObjectId = ObjectId::new(0);
 
 fn put() -> Message {
     Message::Put {
@@ -35,8 +36,8 @@ fn get() -> Message {
 
 fn put_tree() -> Message {
     Message::TreePut {
-        manifest: 0,
-        packs: 1,
+        manifest: ObjectId::new(0),
+        packs: ObjectId::new(1),
         path: PathBytes::from("y"),
         several: false,
         options: TreeOptions::default(),
@@ -45,7 +46,7 @@ fn put_tree() -> Message {
 
 fn verify_tree() -> Message {
     Message::TreeVerify {
-        answers: 0,
+        answers: ObjectId::new(0),
         path: PathBytes::from("y"),
         options: TreeOptions::default(),
     }

@@ -2,7 +2,7 @@
 
 use crate::sessions::disk::{Disk, File, Place, Sink, Source, Trouble, Wrong};
 use crate::sessions::net::Expected;
-use howdah_core::{ByteRange, RangeSet, Span, Time};
+use howdah_core::{ByteRange, ObjectId, RangeSet, Span, Time};
 use howdah_session::holes::announce;
 use howdah_session::message::{Message, SideReport};
 use howdah_session::questions::{Finding, Sum};
@@ -19,7 +19,7 @@ pub(crate) const NAME: &str = "in/file";
 /// A group of an object on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    pub(crate) object: u64,
+    pub(crate) object: ObjectId,
     pub(crate) group: u64,
     pub(crate) number: u64,
     /// Of all of the object, in bytes.
@@ -165,7 +165,7 @@ pub(crate) struct Receiving {
 
 impl Receiving {
     pub(crate) fn new(
-        object: u64,
+        object: ObjectId,
         sink: Sink,
         hash: bool,
         size: Option<u64>,
@@ -373,7 +373,7 @@ impl Server {
     }
 
     /// Whether bytes of that object are taken; otherwise they come again.
-    pub(crate) fn admits(&self, object: u64) -> bool {
+    pub(crate) fn admits(&self, object: ObjectId) -> bool {
         self.machine.admits(object)
     }
 
@@ -484,7 +484,7 @@ impl Server {
             identity: Some(source.identity),
             mode: None,
         };
-        let out = Outgoing::new(1, hash);
+        let out = Outgoing::new(ObjectId::new(1), hash);
         let mut sending = Sending { out, source };
         if get.window_end.is_none() {
             sending.leave_out_holes(said);

@@ -5,6 +5,7 @@
 
 use crate::sessions::seeds;
 use crate::sessions::sides::{Failure, Receiving, Sending};
+use howdah_core::ObjectId;
 use howdah_session::client::{self, Stage, Wants};
 use howdah_session::entry::{Entry, Meta, Stamp};
 use howdah_session::message::{Message, SideReport};
@@ -438,8 +439,8 @@ impl World {
             self.say(
                 0,
                 &Message::TreePut {
-                    manifest: 0,
-                    packs: 2,
+                    manifest: ObjectId::new(0),
+                    packs: ObjectId::new(2),
                     path: "to".into(),
                     several: true,
                     options: options(),
@@ -451,7 +452,7 @@ impl World {
             self.say(
                 0,
                 &Message::TreeGet {
-                    answers: 0,
+                    answers: ObjectId::new(0),
                     paths,
                     options: options(),
                 },
@@ -543,12 +544,17 @@ impl World {
         match server.hear(message)? {
             Order::Tree(Message::TreePut { .. }, None) if self.is_put => {
                 server.does(Does::Tree(Tree::Receives(self.receiver()?)));
-                self.say(1, &Message::TreeAccepted { answers: 1 });
+                self.say(
+                    1,
+                    &Message::TreeAccepted {
+                        answers: ObjectId::new(1),
+                    },
+                );
             }
             Order::Tree(Message::TreeGet { .. }, None) if !self.is_put => {
                 let comes = Message::TreeComes {
-                    manifest: 1,
-                    packs: 3,
+                    manifest: ObjectId::new(1),
+                    packs: ObjectId::new(3),
                 };
                 self.say(1, &comes);
                 server.does(Does::Tree(Tree::Sends(self.sender())));

@@ -278,9 +278,11 @@ impl Transport for Toy {
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         match self {
-            Self::Blaster(blaster) => (blaster.left > 0).then_some((blaster.next_at, "pace")),
-            Self::StopAndWait(sender) => sender.deadline.map(|at| (at, "retransmit")),
-            Self::Restless(_) => Some((Time::ZERO, "restlessness")),
+            Self::Blaster(blaster) => {
+                (blaster.left > 0).then_some((blaster.next_at, WakeReason::Pacing))
+            }
+            Self::StopAndWait(sender) => sender.deadline.map(|at| (at, WakeReason::Retransmission)),
+            Self::Restless(_) => Some((Time::ZERO, WakeReason::Pacing)),
             _ => None,
         }
     }

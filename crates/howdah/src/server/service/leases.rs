@@ -7,6 +7,7 @@ use crate::Error;
 use crate::server::ServerEvent;
 use crate::session::dialogue::side_report;
 use crate::session::plans;
+use howdah_core::ObjectId;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::message::Message;
@@ -19,7 +20,7 @@ impl Service {
     pub(super) fn land(
         &mut self,
         key: ConnKey,
-        (connection, object): (&mut Connection, u64),
+        (connection, object): (&mut Connection, ObjectId),
         lease: Arc<plans::Put>,
     ) -> Result<(), Error> {
         connection.finish_receiving(object);

@@ -3,6 +3,7 @@
 use crate::session::blocking::BlockingJob;
 use crate::session::receiving::Place;
 use crate::{Error, PathBytes};
+use howdah_core::ObjectId;
 use howdah_session::TreeOptions;
 use howdah_session::message::Message;
 use howdah_session::questions::Question;
@@ -36,16 +37,16 @@ pub(in crate::server) enum Prepared {
     Put {
         started: (TreeReceiver, ReceiverEnds),
         options: TreeOptions,
-        contents: (u64, u64),
+        contents: (ObjectId, ObjectId),
     },
     Get {
         started: (TreeSender, SenderEnds),
         options: TreeOptions,
-        answers: u64,
+        answers: ObjectId,
     },
     Verify {
         started: (TreeDescriber, SenderEnds),
-        answers: u64,
+        answers: ObjectId,
     },
 }
 
@@ -62,7 +63,7 @@ pub(in crate::server) enum Request {
 #[derive(Debug)]
 pub(in crate::server) struct Landing {
     /// As which it came.
-    pub(super) object: u64,
+    pub(super) object: ObjectId,
     pub(super) bytes: u64,
     pub(super) errand: BlockingJob<Result<(), Error>>,
 }

@@ -8,7 +8,7 @@ use crate::session::places::Places;
 use crate::session::sending::Sending;
 use crate::session::streams::send_answers;
 use crate::{Error, PathBytes};
-use howdah_core::Time;
+use howdah_core::{ObjectId, Time};
 use howdah_proto::Connection;
 use howdah_session::files::{FilesRequest, OPEN_COST, check, cost};
 use howdah_store::{Wake, threads};
@@ -43,7 +43,7 @@ impl Serving {
         (rights, witness): (Rights, Witness),
         places: (Places, String),
         wake: &Wake,
-        announce: impl FnOnce(&mut Connection, u64),
+        announce: impl FnOnce(&mut Connection, ObjectId),
     ) -> Result<Self, Error> {
         let object = connection.allocate_object();
         announce(connection, object);
@@ -60,7 +60,7 @@ impl Serving {
         })
     }
 
-    pub(crate) fn object(&self) -> u64 {
+    pub(crate) fn object(&self) -> ObjectId {
         self.sending.object
     }
 
@@ -139,7 +139,7 @@ impl Serving {
         self.sending.poll(now, connection)
     }
 
-    pub(crate) fn read(&mut self, object: u64, offset: u64, buffer: &mut [u8]) {
+    pub(crate) fn read(&mut self, object: ObjectId, offset: u64, buffer: &mut [u8]) {
         if object == self.sending.object {
             self.sending.read(offset, buffer);
         } else {

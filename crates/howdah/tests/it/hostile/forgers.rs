@@ -2,6 +2,7 @@
 
 use super::Stage;
 use super::by_hand::{ByHand, Sealer, socket, sockets};
+use howdah_core::ObjectId;
 use howdah_proto::Config;
 use howdah_proto::codec::{Frame, Report};
 use howdah_proto::error::CloseCode;
@@ -51,7 +52,7 @@ pub(crate) const FORGERIES: [Forgery; 13] = [
         from_everywhere: false,
         packet: |sealer, n| {
             let credit = |k| Frame::Credit {
-                object: n * 100 + k,
+                object: ObjectId::new(n * 100 + k),
                 window_end: n,
             };
             sealer.packet(&(0..100).map(credit).collect::<Vec<_>>())
@@ -73,7 +74,7 @@ pub(crate) const FORGERIES: [Forgery; 13] = [
         from_everywhere: false,
         packet: |sealer, n| {
             let data = Frame::Data {
-                object: n,
+                object: ObjectId::new(n),
                 offset: n << 20,
             };
             sealer.packet(&[data])

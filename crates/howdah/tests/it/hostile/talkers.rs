@@ -1,7 +1,7 @@
 //! Who has a key, follows the protocol, and says in it what he should not.
 
 use super::{PER_SECOND, Stage};
-use howdah_core::{Span, Time};
+use howdah_core::{ObjectId, Span, Time};
 use howdah_net::{
     Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, bind,
 };
@@ -123,7 +123,7 @@ impl Application for Talker<'_> {
         }
     }
 
-    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _: ConnKey, _: ObjectId, _: u64, buffer: &mut [u8]) {
         buffer.fill(0);
     }
 
@@ -131,7 +131,7 @@ impl Application for Talker<'_> {
         true
     }
 
-    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, _: &[Placement]) {}
+    fn place(&mut self, _: ConnKey, _: ObjectId, _: &mut Vec<u8>, _: &[Placement]) {}
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
         None

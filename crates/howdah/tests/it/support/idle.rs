@@ -1,7 +1,7 @@
 //! Clients that hold a session and want nothing of it.
 
 use howdah::{Cancel, Identity};
-use howdah_core::Time;
+use howdah_core::{ObjectId, Time};
 use howdah_net::{
     Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, bind,
 };
@@ -33,7 +33,7 @@ impl Application for Idle<'_> {
         }
     }
 
-    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+    fn read(&mut self, _: ConnKey, _: ObjectId, _: u64, buffer: &mut [u8]) {
         buffer.fill(0);
     }
 
@@ -41,7 +41,7 @@ impl Application for Idle<'_> {
         true
     }
 
-    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, _: &[Placement]) {}
+    fn place(&mut self, _: ConnKey, _: ObjectId, _: &mut Vec<u8>, _: &[Placement]) {}
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
         None
