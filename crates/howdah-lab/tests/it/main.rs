@@ -16,3 +16,4 @@ mod scenarios;
 mod starts;
 mod streams;
 mod stripe;
+mod walk;
