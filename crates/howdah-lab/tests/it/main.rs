@@ -8,6 +8,7 @@ mod background;
 mod blasters;
 mod company;
 mod forward;
+mod ftp;
 mod latency;
 mod ledger;
 mod replay;
