@@ -124,7 +124,8 @@ pub struct EndpointCounters {
     pub refused_datagrams: u64,
     /// Calls of `handle_timeout`.
     pub wakes: u64,
-    /// Datagrams that the full socket buffer of a [process](crate::World::run_on) refused.
+    /// Datagrams that the full socket buffer of a [process](crate::World::run_on), or the full
+    /// [input queue](crate::World::add_backlog) of the host, refused.
     pub socket_drops: u64,
     /// Their bytes.
     pub socket_dropped_bytes: u64,

@@ -62,6 +62,7 @@
 //! [`World::endpoint_busy`]) is processor time per byte, and a core that is busy all the time is a
 //! host-limited rate. A host may also disturb what it carries ([`Disturbance`]): calls that are interrupted half way, arrivals that are read
 //! in runs, a late first answer, cores that stand still. Worlds without costs run exactly as if there were none of this.
+//! A host that is slow at single arrivals only has an input queue ([`World::add_backlog`]) and no process.
 //!
 //! # What can be counted
 //!
@@ -104,4 +105,6 @@ pub use flow::{
     InterfaceCounters, Link,
 };
 pub use ids::{EndpointId, HostId, PathId};
-pub use world::{Captured, CoreId, Costs, PacketCost, SocketBuffer, World};
+pub use world::{
+    BacklogId, Captured, CoreId, Costs, HandlingTime, PacketCost, SocketBuffer, World,
+};

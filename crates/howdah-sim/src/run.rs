@@ -101,6 +101,7 @@ impl<T: Transport> World<T> {
             Source::Queue(path) => self.release(path as usize),
             Source::Core(core) => self.finish_job(core),
             Source::Gather(endpoint) => self.read_gathered(endpoint as usize),
+            Source::Backlog(backlog) => self.finish_arrival(backlog),
         }
     }
 
@@ -161,8 +162,20 @@ impl<T: Transport> World<T> {
         }
         if self.endpoints[index].process.is_some() {
             self.reach_socket(flight, index);
-            return;
+        } else if let Some(backlog) = self.endpoints[index].backlog {
+            self.reach_backlog(backlog, flight, index);
+        } else {
+            self.hand_over(flight, index);
         }
+    }
+
+    /// Hands a datagram to a transport without a process, and sends what it wants to send then.
+    #[allow(
+        clippy::inline_always,
+        reason = "it has few callers and one of them is hot"
+    )]
+    #[inline(always)]
+    pub(crate) fn hand_over(&mut self, flight: Flight, index: usize) {
         self.deliver(flight, index);
         if !self.endpoints[index].transport.is_settled(self.now) {
             self.drain(index, false);

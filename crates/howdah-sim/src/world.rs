@@ -1,9 +1,11 @@
 //! The parts of a simulated world: making them, changing them, looking at them.
 
+mod backlog;
 mod capture;
 mod host;
 mod timeline;
 
+pub use backlog::{BacklogId, HandlingTime};
 pub use capture::Captured;
 pub use host::{CoreId, Costs, PacketCost, SocketBuffer};
 pub(crate) use timeline::Action;
@@ -16,6 +18,7 @@ use crate::flow::{
 use crate::lane::{Flight, Lane};
 use crate::pool::Pool;
 use crate::{EndpointId, HostId, PathId};
+use backlog::Backlog;
 use capture::Capture;
 use host::{Core, Process};
 use howdah_core::{Datagram, Span, Time, Transport};
@@ -36,6 +39,7 @@ pub(crate) enum Source {
     Queue(u32),
     Core(u32),
     Gather(u32),
+    Backlog(u32),
 }
 
 /// The timeline is made first.
@@ -81,6 +85,8 @@ pub(crate) struct Endpoint<T> {
     pub(crate) hook: Option<ArrivalHook>,
     /// What it pays for its work; `None` is infinitely fast.
     pub(crate) process: Option<Box<Process>>,
+    /// The input queue of its host, where that is modelled.
+    pub(crate) backlog: Option<u32>,
 }
 
 /// Hosts, paths, flows and the virtual time in which they live.
@@ -96,7 +102,8 @@ pub struct World<T> {
     pub(crate) paths: Vec<Path>,
     pub(crate) endpoints: Vec<Endpoint<T>>,
     pub(crate) cores: Vec<Core>,
-    /// Datagrams in the sockets of all processes, those that are being read included.
+    pub(crate) backlogs: Vec<Backlog<T>>,
+    /// Datagrams in the sockets of all processes and in input queues, those that are being read included.
     pub(crate) in_sockets: usize,
     pub(crate) pool: Pool,
     pub(crate) timeline: Timeline<T>,
@@ -129,6 +136,7 @@ impl<T: Transport> World<T> {
             paths: Vec::new(),
             endpoints: Vec::new(),
             cores: Vec::new(),
+            backlogs: Vec::new(),
             in_sockets: 0,
             pool: Pool::default(),
             timeline: Timeline::new(),
@@ -242,6 +250,7 @@ impl<T: Transport> World<T> {
             counters: EndpointCounters::default(),
             hook: None,
             process: None,
+            backlog: None,
         });
     }
 

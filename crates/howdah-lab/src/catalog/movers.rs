@@ -1,4 +1,4 @@
-//! The file movers of K13app as profiles: **models, not the programs**.
+//! The file movers of K13app, and FTP, with which it compares them, as profiles: **models, not the programs**.
 //!
 //! A mover is a core (several TCP connections, or one of the [models](howdah_rivals::model)) and the
 //! time that it takes before its first and after its last byte: authentication, opening files,
@@ -10,7 +10,7 @@
 //! * the *discrepancy* (K13app, equation 3) is duration less size over displayed rate, which is the
 //!   service time, whatever the network does. What the real programs display is not known better.
 //!
-//! Service times are **fitted** to the least durations that the paper states; see docs/rivals/movers.md.
+//! Service times are **fitted** to the least durations that the paper states, but for FTP's, which is its protocol's; see docs/rivals/movers.md.
 
 use super::Options;
 use howdah_core::Span;
@@ -54,8 +54,29 @@ pub struct Mover {
     pub service: Service,
 }
 
+/// Round trips of FTP (RFC 959) in front of the first byte, but for the handshake of the data connection, which is that of the core: the
+/// control connection; the server's greeting (220), which it sends when it has accepted; USER (331); PASS (230); TYPE I (200); PASV (227); and
+/// STOR (150), which the client waits for.
+const FTP_BEFORE: u32 = 7;
+/// And behind the last: QUIT (221). The server says that all is there (226) when it has the end of the data connection,
+/// whose acknowledgement is the end of the core's time.
+const FTP_AFTER: u32 = 1;
+
 /// All of them.
-pub(crate) static ALL: [Mover; 5] = [
+pub(crate) static ALL: [Mover; 6] = [
+    Mover {
+        name: "ftp-like",
+        about: "model of FTP: one CUBIC connection of 2.6.32 between the commands of a session",
+        core: Core::Tcp {
+            cc: "cubic-2.6.32",
+            streams: 1,
+            window_bytes: 4 << 20,
+        },
+        service: Service {
+            fixed: Span::ZERO,
+            round_trips: FTP_BEFORE + FTP_AFTER,
+        },
+    },
     Mover {
         name: "velocity-like",
         about: "model of Velocity: 7 CUBIC connections of 2.6.32 ('streams' says otherwise)",
@@ -152,7 +173,9 @@ impl Mover {
             ..
         } = self.core
         {
-            options.streams = options.streams.or(Some(streams));
+            // One connection is a TCP by itself.
+            let several = (streams > 1).then_some(streams);
+            options.streams = options.streams.or(several);
             options.era = options.era.or_else(|| Some("linux26".to_owned()));
             options.send_buffer_bytes = options.send_buffer_bytes.or(Some(window_bytes));
             options.receive_buffer_bytes = options.receive_buffer_bytes.or(Some(window_bytes));

@@ -29,6 +29,9 @@ pub struct Options {
     /// The sending host keeps a threshold from one connection to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_cache: Option<bool>,
+    /// What a sending host of Linux 2.4 spends on each segment that a SACK block makes it look at, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sack_walk_ns: Option<u64>,
     /// Segments for each acknowledgement.
     pub ack_every_segments: Option<u32>,
     /// Selective acknowledgement.

@@ -1,6 +1,6 @@
 //! From a cell to a world.
 
-use super::node::{Node, Wish, pair, stream};
+use super::node::{Node, Wish, pair, stream, walk_ns};
 use super::shorts::{Short, draw};
 use crate::catalog::{self, Protocol};
 use crate::scenario::{Cell, Change, CostSpec, FlowSpec, HostSpec, StreamSpec};
@@ -8,9 +8,13 @@ use howdah_core::{Span, Time};
 use howdah_rivals::blast::SharedBudget;
 use howdah_rivals::tcp::MetricsCache;
 use howdah_sim::{
-    CoreId, Costs, EndpointId, Flow, FlowEnds, HostId, Link, PacketCost, SocketBuffer, World,
+    BacklogId, CoreId, Costs, EndpointId, Flow, FlowEnds, HostId, Link, PacketCost, SocketBuffer,
+    World,
 };
 use std::collections::BTreeMap;
+
+/// Packets that the input queue of a host of Linux 2.4 holds (`net.core.netdev_max_backlog`).
+const NETDEV_MAX_BACKLOG: usize = 300;
 
 /// A world, and who is who in it.
 pub(crate) struct Built {
@@ -29,6 +33,8 @@ pub(crate) struct Built {
     budgets: BTreeMap<(Option<usize>, bool, u64), SharedBudget>,
     /// By the first path of the route, which is the host's port, and direction.
     caches: BTreeMap<(usize, bool), MetricsCache>,
+    /// Input queues of sending hosts, likewise.
+    backlogs: BTreeMap<(usize, bool), BacklogId>,
 }
 
 /// A flow in the world.
@@ -127,6 +133,7 @@ impl Built {
             machines,
             budgets: BTreeMap::new(),
             caches: BTreeMap::new(),
+            backlogs: BTreeMap::new(),
         };
         for flow in &cell.flows {
             let placed = built.add(cell, hosts, flow);
@@ -182,10 +189,10 @@ impl Built {
             reverse: flow.reverse,
         };
         let budget = self.budget(flow);
-        let cache = (flow.options.metrics_cache == Some(true)).then(|| {
-            let port = flow.via.first().copied().unwrap_or_default();
-            self.caches.entry((port, flow.reverse)).or_default().clone()
-        });
+        let walks = walk_ns(&flow.options).is_some();
+        let port = (flow.via.first().copied().unwrap_or_default(), flow.reverse);
+        let cache = (flow.options.metrics_cache == Some(true))
+            .then(|| self.caches.entry(port).or_default().clone());
         let wish = Wish {
             protocol: &flow.protocol,
             options: &flow.options,
@@ -210,6 +217,13 @@ impl Built {
             if let Some(machine) = machine {
                 self.machines[machine].run(&mut self.world, end);
             }
+        }
+        if walks {
+            let world = &mut self.world;
+            let backlog = self.backlogs.entry(port).or_insert_with(|| {
+                world.add_backlog(near, NETDEV_MAX_BACKLOG, Node::handling_time)
+            });
+            world.receive_through(ends.a, *backlog);
         }
         Placed {
             ends,

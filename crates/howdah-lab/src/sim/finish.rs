@@ -2,6 +2,7 @@
 
 use super::build::{Built, Placed, current};
 use super::forward::Watch;
+use super::node::walk_ns;
 use super::plan::Plan;
 use super::sample::Log;
 use super::shorts::Short;
@@ -61,6 +62,10 @@ pub(crate) fn result(
             .find_map(|end| built.world.endpoint(end).tool_rate());
         if let Some(rate) = rate {
             metrics.insert(format!("tool_bps/{}", spec.name), rate.as_f64());
+        }
+        if walk_ns(&spec.options).is_some() {
+            let dropped = built.world.counters(placed.ends.a).socket_drops;
+            metrics.insert(format!("backlog_drops/{}", spec.name), dropped as f64);
         }
     }
     figures::changes(cell, &course, &flows, end.as_secs_f64(), &mut metrics);

@@ -154,6 +154,14 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
 }
 
 impl Node {
+    /// How long its host is busy with an arrival before it has it.
+    pub(crate) fn handling_time(&self, arrival: &Arrival<'_>) -> Span {
+        match self {
+            Self::Tcp(node) => node.handling_time(arrival),
+            _ => Span::ZERO,
+        }
+    }
+
     /// TCP connections that it is made of.
     pub(crate) fn connections(&self) -> Option<u32> {
         match self {
@@ -279,6 +287,13 @@ fn over_tcp(wish: &Wish<'_>, congestion_control: cc::Entry) -> Pair {
     tcp_pair(wish, sender.with(congestion_control))
 }
 
+/// What the sending host spends on each segment that a SACK block makes it look at. Later kernels than Linux 2.4 do not begin at the
+/// head of the queue each time.
+pub(crate) fn walk_ns(options: &Options) -> Option<u64> {
+    let walks = options.era.as_deref() == Some("linux24");
+    options.sack_walk_ns.filter(|_| walks)
+}
+
 /// Packets that quinn's pacer lets out at once (`MIN_BURST_SIZE`).
 const QUINN_BURST: u32 = 10;
 
@@ -296,6 +311,9 @@ fn quic(wish: &Wish<'_>) -> Pair {
 
 fn tcp_pair(wish: &Wish<'_>, mut sender: TcpConfig) -> Pair {
     let options = wish.options;
+    if let Some(walk_ns) = walk_ns(options) {
+        sender.sack_walk = Span::from_nanos(walk_ns);
+    }
     // An old sender talks to a receiver of its time, unless the scenario says otherwise.
     let receiver = options.receiver.as_deref().or(options.era.as_deref());
     let mut receiver = stacks::receiver(receiver);

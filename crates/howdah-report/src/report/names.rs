@@ -115,6 +115,8 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("expedat-like", "ExpeDat-like model"),
     ("cubic-2.6.32", "CUBIC (Linux 2.6.32)"),
     ("cubic-linux6", "CUBIC (Linux 6)"),
+    ("vegas", "Vegas"),
+    ("ftp-like", "FTP-like model"),
 ];
 
 /// Name of a protocol for people; as the scenario writes it where it is not known.

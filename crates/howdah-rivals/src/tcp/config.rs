@@ -101,6 +101,10 @@ pub struct TcpConfig {
     /// Most segments that a paced sender releases at once, further limited to what its rate lets
     /// pass in a millisecond (Linux's TSO sizing): fewer events for a burstier flow.
     pub burst_segments: u32,
+    /// What the host spends on each segment of its retransmission queue that an acknowledgement with SACK blocks makes it look at, for
+    /// each block from the head of the queue (Linux 2.4, `tcp_sacktag_write_queue`); asked by
+    /// [`TcpEndpoint::handling_time`](super::TcpEndpoint::handling_time). Zero in every stack here: what it was is not known.
+    pub sack_walk: Span,
     /// First sequence number. Any; tests put it just below the wrap.
     pub initial_sequence: u32,
 }
@@ -132,6 +136,7 @@ impl TcpConfig {
     /// | `max_retries`, `max_syn_retries` | 15, 5 | |
     /// | `pacing` | off | |
     /// | `local_congestion` | on | |
+    /// | `sack_walk` | nothing | not known |
     pub const fn linux24() -> Self {
         Self {
             mtu: 1500,
@@ -164,6 +169,7 @@ impl TcpConfig {
             local_congestion: true,
             defers_small_bursts: false,
             burst_segments: 1,
+            sack_walk: Span::ZERO,
             initial_sequence: 1,
         }
     }

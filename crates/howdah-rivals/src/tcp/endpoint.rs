@@ -3,7 +3,7 @@
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{MetricsCache, ReceiverConfig, Supply, TcpConfig};
-use howdah_core::{Arrival, Datagram, Observe, Snapshot, Time, Transport, WakeReason};
+use howdah_core::{Arrival, Datagram, Observe, Snapshot, Span, Time, Transport, WakeReason};
 
 /// One side of a TCP connection: a [`Transport`] that says how it is doing ([`Observe`]).
 ///
@@ -38,6 +38,15 @@ impl TcpEndpoint {
     /// The side that listens and reads.
     pub fn receiver(config: &ReceiverConfig) -> Self {
         Self(Inner::Receiver(Box::new(Receiver::new(config))))
+    }
+
+    /// How long the host of a sender is busy with an arrival before the transport has it: what it spends on
+    /// [`TcpConfig::sack_walk`]. The simulator asks (`World::add_backlog`).
+    pub fn handling_time(&self, arrival: &Arrival<'_>) -> Span {
+        match &self.0 {
+            Inner::Sender(sender) => sender.handling_time(arrival),
+            Inner::Receiver(_) => Span::ZERO,
+        }
     }
 
     /// Segments that a receiver has sent (all of them acknowledge); 0 for a sender.

@@ -12,7 +12,7 @@ const MOST_BUFFER_BYTES: u64 = 1 << 30;
 
 /// Congestion controls by the scenario's name: what the kernel calls them if they are built in, and what our BPF
 /// programs are called.
-const KNOWN: [(&str, Option<&str>, Option<&str>); 10] = [
+const KNOWN: [(&str, Option<&str>, Option<&str>); 11] = [
     ("cubic", Some("cubic"), None),
     // In the simulator the law of Linux 6, where "cubic" is RFC 9438's.
     ("cubic-linux6", Some("cubic"), None),
@@ -25,6 +25,8 @@ const KNOWN: [(&str, Option<&str>, Option<&str>); 10] = [
     ("fast", None, Some("bpf_fast")),
     ("bic", Some("bic"), Some("bpf_bic")),
     ("cubic2005", None, Some("bpf_cubic05")),
+    // Where the kernel has the module; its slow start grows in each round trip.
+    ("vegas", Some("vegas"), None),
 ];
 
 pub(super) fn runs(protocol: &str) -> bool {

@@ -17,7 +17,7 @@ const TCP_HEADERS: u32 = 40;
 const MOST_SHORTS: u64 = 1_000_000;
 
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 26] = [
+const OPTION_KEYS: [&str; 27] = [
     "from",
     "to",
     "mss",
@@ -32,6 +32,7 @@ const OPTION_KEYS: [&str; 26] = [
     "max_ssthresh",
     "ssthresh",
     "metrics_cache",
+    "sack_walk",
     "ack_every",
     "sack",
     "timestamps",
@@ -334,6 +335,23 @@ impl Decoder<'_> {
         Ok(Some(name))
     }
 
+    /// Nothing is as if it were not said: an axis may have it.
+    fn sack_walk(table: &Table<'_>) -> Result<Option<u64>, ScenarioError> {
+        let walk = table.span("sack_walk")?.filter(|walk| !walk.is_zero());
+        if walk.is_none() {
+            return Ok(None);
+        }
+        for key in ["from", "streams", "read", "write"] {
+            if table.node.get(key).is_some() {
+                let message = format!(
+                    "not together with '{key}': it is of one connection on a host without other costs"
+                );
+                return Err(table.error_at("sack_walk", message));
+            }
+        }
+        Ok(walk.map(Span::as_nanos))
+    }
+
     /// The hosts of sender and receiver.
     fn ends(&self, table: &Table<'_>) -> Result<[Option<usize>; 2], ScenarioError> {
         let host = |key: &str| -> Result<Option<usize>, ScenarioError> {
@@ -419,6 +437,7 @@ impl Decoder<'_> {
             max_ssthresh_segments: segments("max_ssthresh")?,
             ssthresh_segments: segments("ssthresh")?,
             metrics_cache: table.truth("metrics_cache")?,
+            sack_walk_ns: Self::sack_walk(table)?,
             ack_every_segments: segments("ack_every")?,
             sack: table.truth("sack")?,
             timestamps: table.truth("timestamps")?,

@@ -21,6 +21,7 @@ pub mod reno;
 pub mod scalable;
 #[cfg(test)]
 mod testkit;
+pub mod vegas;
 mod window;
 
 use howdah_core::{Rate, Span, Time};
@@ -285,6 +286,7 @@ pub const ALL: &[Entry] = &[
     cubic_linux::LINUX_6,
     cubic::ENTRY,
     htcp::ENTRY,
+    vegas::ENTRY,
     bbr1::ENTRY,
     bbr3::ENTRY,
 ];

@@ -99,7 +99,7 @@ impl Sender {
     }
 
     /// Where a segment begins in the sequence space, FIN being one byte long.
-    fn position_of(&self, index: u64) -> u64 {
+    pub(super) fn position_of(&self, index: u64) -> u64 {
         if index == self.total_segments {
             self.total_bytes + 1
         } else {

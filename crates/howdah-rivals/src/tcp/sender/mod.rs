@@ -6,6 +6,7 @@
 //! * `recovery`: what is done about them;
 //! * `transmit`: what leaves, and [`defer`] what waits for more;
 //! * [`local`]: what the host's own queue refuses;
+//! * `walk`: what an old host spends on an acknowledgement;
 //! * [`rto`], [`pacing`], [`rate_sample`]: clocks and measures.
 
 mod ack;
@@ -18,6 +19,7 @@ mod recovery;
 mod rto;
 mod scoreboard;
 mod transmit;
+mod walk;
 
 use super::cc::{CcSettings, Congestion, CongestionControl, Phase};
 use super::segment::{

@@ -10,3 +10,4 @@ mod filling;
 mod formulas;
 mod losses;
 mod support;
+mod vegas;

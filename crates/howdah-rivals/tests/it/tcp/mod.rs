@@ -11,4 +11,5 @@ mod local;
 mod oracles;
 mod receivers;
 mod repair;
+mod walk;
 mod windows;
