@@ -242,7 +242,7 @@ impl AnyReport {
     }
 }
 
-fn object_of(number: u8) -> ObjectId {
+fn id(number: u8) -> ObjectId {
     ObjectId::new(number.into())
 }
 
@@ -268,7 +268,7 @@ impl AnyFrame<'_> {
                 }
             }
             Self::Data { object, offset } => Frame::Data {
-                object: object_of(object),
+                object: id(object),
                 offset,
             },
             Self::Challenge(token) => Frame::PathChallenge(token),
@@ -276,7 +276,7 @@ impl AnyFrame<'_> {
             Self::Close { code, reason } => Frame::Close { code, reason },
             Self::HandshakeDone => Frame::HandshakeDone,
             Self::Credit { object, window_end } => Frame::Credit {
-                object: object_of(object),
+                object: id(object),
                 window_end,
             },
         };
@@ -471,11 +471,11 @@ impl World {
             Op::Resize { from, object, size } => {
                 // A source ends behind what was read from it.
                 let end = self.end(from);
-                let size = end.sent_end(object_of(object)).max(size.into());
-                end.set_outgoing_size(object_of(object), size);
+                let size = end.sent_end(id(object)).max(size.into());
+                end.set_outgoing_size(id(object), size);
             }
             Op::Ready { from, object, end } => {
-                self.end(from).set_readable(object_of(object), end.into());
+                self.end(from).set_readable(id(object), end.into());
             }
             Op::Expect {
                 to,
@@ -485,29 +485,27 @@ impl World {
             } => {
                 let _ = self
                     .end(to)
-                    .receive_object(object_of(object), some(size), some(window));
+                    .receive_object(id(object), some(size), some(window));
             }
             Op::ExpectSize { to, object, size } => {
-                let _ = self
-                    .end(to)
-                    .set_incoming_size(object_of(object), size.into());
+                let _ = self.end(to).set_incoming_size(id(object), size.into());
             }
             Op::Grant { to, object, end } => {
-                self.end(to).grant_window(object_of(object), end.into());
+                self.end(to).grant_window(id(object), end.into());
             }
             Op::Finish {
                 side,
                 object,
                 sending: true,
             } => {
-                self.end(side).finish_sending(object_of(object));
+                self.end(side).finish_sending(id(object));
             }
             Op::Finish {
                 side,
                 object,
                 sending: false,
             } => {
-                self.end(side).finish_receiving(object_of(object));
+                self.end(side).finish_receiving(id(object));
             }
             Op::Control { from, len } => self.end(from).send_control(&vec![7; len.into()]),
             Op::Sink {

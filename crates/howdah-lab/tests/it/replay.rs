@@ -1,6 +1,6 @@
 //! What is recorded of a copy is enough to run it again: in virtual time, where chance is the seed's, and of recordings that make no sense.
 
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_lab::replay::{Change, NotReplayable, Replay, ReplayError, predict};
 use howdah_lab::scenario::parse;
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit, RateTrace};
@@ -66,7 +66,7 @@ impl Network {
             world.run_until(Time::ZERO + at);
             let connection = world.endpoint(ends.a).connection();
             let stats = connection.stats();
-            let done = connection.acked_bytes(0) >= self.bytes;
+            let done = connection.acked_bytes(ObjectId::new(0)) >= self.bytes;
             took = done.then(|| at.as_secs_f64());
             recorder.push(&Sample {
                 at,

@@ -42,7 +42,7 @@ impl Flow {
 
     /// The next report, of what left at the pacing rate.
     fn report(&mut self) {
-        self.now = self.now + INTERVAL;
+        self.now += INTERVAL;
         let packets = |rate: Rate| rate.bytes_in(INTERVAL) / PACKET_BYTES;
         let sent = packets(self.control.pacing_rate());
         let came = sent.min(packets(LINK));
