@@ -104,6 +104,8 @@ pub struct Client<S, R> {
     holes: Announced,
     sending: Option<S>,
     receiving: Option<R>,
+    /// The server has said that something does not come.
+    lacks: bool,
 }
 
 impl<S, R> Client<S, R>
@@ -119,6 +121,7 @@ where
             holes: Announced::default(),
             sending: None,
             receiving: None,
+            lacks: false,
         }
     }
 
@@ -161,9 +164,14 @@ where
         self.stage = Stage::Over;
     }
 
+    /// Something of a tree does not come: why, and how much, only the server's last words say.
+    pub fn lacks(&mut self) {
+        self.lacks = true;
+    }
+
     /// Whether it has all that it wanted although the server may be gone: only figures are missing, and not what it has removed.
     pub fn has_all(&self) -> bool {
-        self.stage == Stage::Thanking && !self.removes()
+        self.stage == Stage::Thanking && !self.removes() && !self.lacks
     }
 
     fn removes(&self) -> bool {

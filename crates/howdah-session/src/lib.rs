@@ -11,6 +11,8 @@
 //! * [`ManifestEncoder`] and [`ManifestDecoder`], [`AnswerEncoder`] and [`decode_answer`] are the streams in bytes: whoever drives them
 //!   gives what has come, and is told when more is needed.
 //! * A [`Gate`] is what everything that a manifest names must pass: received is a subset of requested.
+//! * What of a tree goes at the destination ([`deletion`]), which of its files are wanted ([`verdict`](mod@verdict)), which have no further names
+//!   ([`doubts`]), and which sources may go ([`unconfirmed`]) is decided here from what others have looked up.
 //! * [`Metadata`] is the right of a session to set metadata, or to be shown it.
 //! * [`PathBytes`] is a path of another machine, [`WaitClock`] how long its next word is waited for, [`Window`] how much may be under way.
 //!
@@ -27,6 +29,8 @@ mod allowed;
 mod answers;
 mod change;
 pub mod client;
+pub mod deletion;
+pub mod doubts;
 pub mod entry;
 mod error;
 mod failure;
@@ -57,6 +61,8 @@ mod rules;
 pub mod selection;
 pub mod server;
 pub mod transfer;
+pub mod unconfirmed;
+pub mod verdict;
 mod waits;
 mod window;
 pub mod wire;

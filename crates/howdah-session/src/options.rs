@@ -1,10 +1,11 @@
 //! What both sides of a tree transfer must know.
 
-use crate::SessionError;
+use crate::entry::Stamp;
 use crate::matcher::Matcher;
 use crate::naming::{bad_name, plain};
 use crate::paths::PathList;
 use crate::rules::RuleList;
+use crate::{SessionError, SourceIdentity};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -113,6 +114,13 @@ impl TreeOptions {
             && self.modified_until.is_none_or(|until| modified <= until)
     }
 
+    /// The time that a large file gets which is opened now: that of the version that comes, for somebody may have written to it since it was
+    /// told. `None`: the one that was told.
+    pub fn time_of(&self, source: &SourceIdentity) -> Option<Stamp> {
+        let modified = source.modified()?;
+        self.admits(source.size, modified.secs).then_some(modified)
+    }
+
     /// Whether links are copied as links. Otherwise files stand for what they are.
     pub fn keeps_links(&self) -> bool {
         (self.recursive || self.contents) && !self.copy_links
@@ -128,7 +136,18 @@ impl TreeOptions {
     /// not be kept where that is asked for.
     pub fn check(&self) -> Result<(), SessionError> {
         Matcher::check(&self.rules)?;
+        self.check_deletion()?;
         self.check_backup()
+    }
+
+    /// A move that was interrupted and is given again would delete what it has moved.
+    pub fn check_deletion(&self) -> Result<(), SessionError> {
+        if self.delete && self.remove_source {
+            let what = "what is moved is not at the source any more: with delete the next copy would remove it at the destination";
+            let what = what.to_owned();
+            return Err(SessionError::BadOption { what });
+        }
+        Ok(())
     }
 
     /// A backup directory is a plain path below the destination.
@@ -154,5 +173,28 @@ impl TreeOptions {
             .iter()
             .map(|files| usize::try_from(files.bytes()).unwrap_or(usize::MAX) + 4 * files.len());
         self.rules.bytes() + 4 * self.rules.len() + files.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_gets_the_time_of_the_version_that_comes_if_that_may_be() {
+        let source = |secs, nanos| SourceIdentity {
+            size: 5,
+            mtime: (secs, nanos),
+            ctime: (0, 0),
+            inode: 1,
+        };
+        let options = TreeOptions {
+            modified_until: Some(10),
+            ..TreeOptions::default()
+        };
+        let stamp = |secs, nanos| Some(Stamp { secs, nanos });
+        assert_eq!(options.time_of(&source(10, 7)), stamp(10, 7));
+        assert_eq!(options.time_of(&source(11, 0)), None, "not asked for");
+        assert_eq!(options.time_of(&source(1, 1_000_000_000)), None, "no time");
     }
 }

@@ -1,6 +1,7 @@
 //! What is said about a copy that goes on: which source it was, and what is there already.
 
 use crate::Misbehaved;
+use crate::entry::Stamp;
 use howdah_core::{ByteRange, RangeSet};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,12 @@ pub struct SourceIdentity {
 }
 
 impl SourceIdentity {
+    /// When its content was modified, if that can be.
+    pub fn modified(&self) -> Option<Stamp> {
+        let (secs, nanos) = self.mtime;
+        (nanos < 1_000_000_000).then_some(Stamp { secs, nanos })
+    }
+
     /// What tells `now` from this one, in words; `None` if they are the same.
     pub fn difference(&self, now: &Self) -> Option<String> {
         let text = if self.size != now.size {

@@ -295,6 +295,8 @@ impl<P: Parts> Server<P> {
             Message::TreeThanks { .. }
             | Message::TreeDone { .. }
             | Message::TreeSettled { .. }
+            | Message::TreePlaced { .. }
+            | Message::Ready { .. }
             | Message::TreeFile { .. }
             | Message::TreeFileMissing { .. } => {}
             Message::Put { .. }
@@ -305,9 +307,7 @@ impl<P: Parts> Server<P> {
             | Message::TreeVerify { .. }
             | Message::TreeAccepted { .. }
             | Message::TreeComes { .. }
-            | Message::TreePlaced { .. }
             | Message::Sending { .. }
-            | Message::Ready { .. }
             | Message::Room { .. }
             | Message::Selection(_)
             | Message::IntoPlan(_)

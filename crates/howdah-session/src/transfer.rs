@@ -177,6 +177,15 @@ impl Outgoing {
         self.ended().ok_or_else(|| Misbehaved::new(what))
     }
 
+    /// The receiver has settled it, as an object of a tree: all of it is in place, or will not be (`None`).
+    ///
+    /// # Errors
+    ///
+    /// It has not been told where it ends, and yet has all of it.
+    pub fn on_settled(&self, stored: bool) -> Result<Option<End>, Misbehaved> {
+        stored.then(|| self.on_done()).transpose()
+    }
+
     /// Which object it is.
     pub fn object(&self) -> ObjectId {
         self.object

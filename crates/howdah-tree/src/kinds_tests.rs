@@ -233,6 +233,26 @@ fn t25_what_is_too_much_to_delete_stays_in_the_way() {
     assert!(dir.path().join("to/n0/in/file").is_file());
 }
 
+/// What gives way counts with what is deleted, and one with the other: each alone was few enough.
+#[test]
+fn t25_what_gives_way_is_not_counted_one_by_one() {
+    // Each directory has two names in it.
+    let dir = pair(&[
+        (Is::Text(1), Is::Full(1)),
+        (Is::Text(2), Is::Full(2)),
+        (Is::Absent, Is::Text(1)),
+    ]);
+    let options = TreeOptions {
+        delete: true,
+        max_delete: Some(3),
+        ..mirror()
+    };
+    let report = sync(dir.path(), &options).receiver;
+    assert_eq!((report.failed, report.deleted), (1, 3), "{report:?}");
+    assert!(dir.path().join("to/n1/in/file").is_file());
+    assert!(dir.path().join("to/n2").is_file());
+}
+
 fn any_is() -> impl Strategy<Value = Is> {
     prop::sample::select(ALL.to_vec())
 }

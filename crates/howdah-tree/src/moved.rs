@@ -2,8 +2,9 @@
 
 use super::queue::{Queue, lock};
 use super::report::{Book, Trouble, add};
-use super::sent::{LINK_NUMBERS, Leaver, Sent, SentFiles};
+use super::sent::{Leaver, Sent, SentFiles};
 use super::source_dir::SourceDir;
+use howdah_session::unconfirmed::LINK_NUMBERS;
 use howdah_store::identity::Identity;
 use howdah_store::{StoreError, Wake, unwritable};
 use rustix::fs::{AtFlags, Stat};

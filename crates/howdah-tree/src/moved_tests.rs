@@ -331,3 +331,72 @@ fn a_move_to_another_name_in_the_same_directory_is_one() {
         assert_eq!(fs::read(at("c")).unwrap(), b"a");
     }
 }
+
+/// A file and a further name of it, where something else has the first name.
+fn with_other_first() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    fs::create_dir(&to).unwrap();
+    fs::write(from.join("first"), "new").unwrap();
+    fs::hard_link(from.join("first"), from.join("second")).unwrap();
+    fs::write(to.join("first"), "other").unwrap();
+    (place, from, to)
+}
+
+fn archive(remove_source: bool) -> TreeOptions {
+    TreeOptions {
+        contents: true,
+        recursive: true,
+        archive: true,
+        remove_source,
+        ..TreeOptions::default()
+    }
+}
+
+/// It got its further name all the same, as the other file.
+#[test]
+fn a_file_that_does_not_come_gets_no_further_name_in_the_shape_of_another_one() {
+    for remove_source in [false, true] {
+        let (_place, from, to) = with_other_first();
+        let mut source = TreeSource::new();
+        source.add_local(&from, true).unwrap();
+        let target = TreeTarget::local(&to).unwrap().add_only(true);
+        let report = transfer(source, target, &archive(remove_source)).unwrap();
+        assert_eq!(names(&to), ["first"]);
+        assert_eq!(fs::read(to.join("first")).unwrap(), b"other");
+        assert_eq!(names(&from), ["first", "second"]);
+        assert_eq!(report.receiver.failed, 2, "{:?}", report.receiver.notes);
+    }
+}
+
+/// Its source went, and what it was with it.
+#[test]
+fn a_name_of_what_stays_there_is_not_moved() {
+    let (_place, from, to) = with_other_first();
+    let options = TreeOptions {
+        ignore_existing: true,
+        ..archive(true)
+    };
+    let mut source = TreeSource::new();
+    source.add_local(&from, true).unwrap();
+    let report = transfer(source, TreeTarget::local(&to).unwrap(), &options).unwrap();
+    assert_eq!(names(&from), ["first", "second"], "{report:?}");
+    assert_eq!(fs::read(to.join("first")).unwrap(), b"other");
+}
+
+/// Given again after it was interrupted it would delete what it has moved.
+#[test]
+fn a_move_does_not_delete() {
+    let (_place, from, to) = with_other_first();
+    let options = TreeOptions {
+        delete: true,
+        ..archive(true)
+    };
+    let mut source = TreeSource::new();
+    source.add_local(&from, true).unwrap();
+    let refused = transfer(source, TreeTarget::local(&to).unwrap(), &options);
+    let error = refused.err().map(|error| error.to_string());
+    assert!(error.is_some_and(|error| error.contains("what is moved")));
+    assert_eq!(names(&from), ["first", "second"]);
+}

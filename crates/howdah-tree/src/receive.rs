@@ -92,6 +92,7 @@ impl TreeReceiver {
         wake: Wake,
     ) -> Result<(Self, ReceiverEnds), StoreError> {
         let filter = Filter::new(options)?;
+        options.check_deletion()?;
         options.check_backup()?;
         check_past(options, &target)?;
         if target.add_only && (options.delete || options.backup_dir.is_some()) {
@@ -149,6 +150,7 @@ impl TreeReceiver {
             error: FirstError::default(),
             placed: PlacedFiles::new(options, listens, Arc::clone(&wake)),
             done: AtomicBool::new(false),
+            lacks: AtomicBool::new(false),
             wake,
         });
         let (manifest, manifest_spout) = pipe();
@@ -246,10 +248,14 @@ impl TreeReceiver {
                 wanted.size
             )));
         }
+        let source = source.filter(|source| source.size == size);
+        if let Some(mtime) = source.as_ref().and_then(|s| shared.options.time_of(s)) {
+            wanted.meta.mtime = mtime;
+        }
         Ok(LargeOpening {
             shared: Arc::clone(shared),
             wanted,
-            source: source.filter(|source| source.size == size),
+            source,
             holes,
         })
     }
@@ -275,6 +281,7 @@ impl TreeReceiver {
     /// The sender cannot send it, and says so itself.
     pub fn large_missing(&mut self, target: LargeTarget) {
         drop(target);
+        self.shared.note_lack();
         self.shared.unsettled.release(1);
     }
 
@@ -316,6 +323,11 @@ impl TreeReceiver {
         self.shared.placed.take_settled()
     }
 
+    /// Whether the sender has said that something does not come. Its report says what.
+    pub fn lacks(&self) -> bool {
+        self.shared.lacks.load(Ordering::Acquire)
+    }
+
     /// Whether sources go.
     pub fn moves(&self) -> bool {
         self.shared.options.remove_source
@@ -346,11 +358,13 @@ impl Shared {
             match kind {
                 PACK_END => break,
                 PACK_MISSING if get_varint(&mut spout)? == 0 => {
+                    self.note_lack();
                     let wanted = self.next_expected()?;
                     drop(wanted);
                     self.unsettled.release(1);
                 }
                 PACK_MISSING => {
+                    self.note_lack();
                     let index = get_varint(&mut spout)?;
                     let wanted = lock(&self.large).remove(&index);
                     if let Some(wanted) = wanted {

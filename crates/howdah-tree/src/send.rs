@@ -157,6 +157,7 @@ impl TreeSender {
         wake: Wake,
     ) -> Result<(Self, SenderEnds), StoreError> {
         let filter = Filter::new(options)?;
+        options.check_deletion()?;
         let shared = Arc::new(Shared {
             options: options.clone(),
             book: Book::default(),
@@ -398,7 +399,6 @@ impl Shared {
             };
             sent.put(index, there);
         }
-        sent.set_answered(index + 1);
         let leaving = sent.take_leaving();
         drop(sent);
         self.leaving.put(leaving);
@@ -432,6 +432,9 @@ impl Shared {
                             self.unwanted(index, file);
                         }
                         index += 1;
+                        if self.moves() || self.options.tells_files {
+                            lock(&self.sent).set_answered(index);
+                        }
                     }
                 }
                 Answer::Note(change) => self.told(change)?,

@@ -3,8 +3,8 @@
 use super::bounds::UNSETTLED;
 use super::placed::PlacedFile;
 use super::source_dir::SourceDir;
+use howdah_session::unconfirmed::{Noted, Unconfirmed};
 use howdah_store::identity::Identity;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,9 +21,6 @@ pub(crate) struct Leaver {
     pub(crate) is_top: bool,
 }
 
-/// Links have numbers of their own behind those of all files.
-pub(crate) const LINK_NUMBERS: u64 = 1 << 62;
-
 /// A file or link of which the receiver is to say that it is in place.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -36,67 +33,54 @@ pub(crate) struct Sent {
     pub(crate) leaver: Option<Leaver>,
 }
 
-/// What a sender has sent and nobody has said to be in place: bounded, whatever the receiver says.
-#[derive(Debug, Default)]
+/// What a sender has sent and nobody has said to be in place.
+#[derive(Debug)]
 pub(crate) struct SentFiles {
-    waiting: BTreeMap<u64, Sent>,
+    waiting: Unconfirmed<Sent>,
     placed: Vec<PlacedFile>,
     leaving: Vec<Leaver>,
-    /// Files before this one have been answered.
-    answered: u64,
-    /// Files behind it that are in place: that came before the answer.
-    early: BTreeSet<u64>,
     /// Sources of which nobody will hear: too many were under way.
     forgotten: u64,
 }
 
-impl SentFiles {
-    /// More than can be under way.
-    const MAX: usize = 2 * UNSETTLED as usize;
-
-    pub(crate) fn put(&mut self, index: u64, sent: Sent) {
-        if self.early.remove(&index) {
-            return self.place(index, sent);
+impl Default for SentFiles {
+    fn default() -> Self {
+        /// More than can be under way.
+        const MOST: usize = 2 * UNSETTLED as usize;
+        Self {
+            waiting: Unconfirmed::new(MOST),
+            placed: Vec::new(),
+            leaving: Vec::new(),
+            forgotten: 0,
         }
-        self.waiting.insert(index, sent);
-        if self.waiting.len() > Self::MAX {
-            let lost = self.waiting.pop_first();
-            let stays = lost.is_some_and(|(_, sent)| sent.leaver.is_some());
-            self.forgotten += u64::from(stays);
+    }
+}
+
+impl SentFiles {
+    pub(crate) fn put(&mut self, index: u64, sent: Sent) {
+        match self.waiting.put(index, sent) {
+            Noted::Waits => {}
+            Noted::IsPlaced(sent) => self.place(index, sent),
+            Noted::Forgets(sent) => self.forgotten += u64::from(sent.leaver.is_some()),
         }
     }
 
     /// Files before that one have been answered.
     pub(crate) fn set_answered(&mut self, answered: u64) {
-        self.answered = answered;
+        self.waiting.set_answered(answered);
     }
 
     /// Files and links that would go and of which nobody has said that they are in place.
     pub(crate) fn staying(&self) -> u64 {
-        let waiting = self.waiting.values();
+        let waiting = self.waiting.waiting();
         self.forgotten + waiting.filter(|sent| sent.leaver.is_some()).count() as u64
     }
 
     /// These are in place. Whatever else the receiver names is nothing.
     pub(crate) fn are_placed(&mut self, first: u64, count: u64) {
-        let end = first.saturating_add(count);
-        let these: Vec<u64> = self
-            .waiting
-            .range(first..end)
-            .map(|(index, _)| *index)
-            .collect();
-        for index in &these {
-            if let Some(sent) = self.waiting.remove(index) {
-                self.place(*index, sent);
-            }
+        for (index, sent) in self.waiting.are_placed(first, count) {
+            self.place(index, sent);
         }
-        let room = Self::MAX.saturating_sub(self.early.len());
-        let behind = first.max(self.answered)..end.min(LINK_NUMBERS);
-        self.early.extend(
-            behind
-                .take(room)
-                .filter(|index| these.binary_search(index).is_err()),
-        );
     }
 
     fn place(&mut self, index: u64, sent: Sent) {
@@ -168,28 +152,5 @@ mod tests {
         assert_eq!(told(&mut sent), [(3, 30)]);
         sent.are_placed(0, u64::MAX);
         assert!(told(&mut sent).is_empty());
-    }
-
-    #[test]
-    fn what_is_in_place_before_its_answer_is_not_forgotten() {
-        let mut sent = SentFiles::default();
-        let file = |n: u64| Sent {
-            path: Some(PathBuf::from("f")),
-            bytes: n,
-            hash: None,
-            leaver: None,
-        };
-        sent.are_placed(0, 2);
-        sent.put(0, file(0));
-        sent.set_answered(1);
-        sent.are_placed(0, 1);
-        sent.put(1, file(1));
-        sent.put(LINK_NUMBERS, file(2));
-        let numbers = |sent: &mut SentFiles| -> Vec<u64> {
-            sent.take().into_iter().map(|file| file.index).collect()
-        };
-        assert_eq!(numbers(&mut sent), [0, 1]);
-        sent.are_placed(LINK_NUMBERS, 1);
-        assert_eq!(numbers(&mut sent), [LINK_NUMBERS]);
     }
 }

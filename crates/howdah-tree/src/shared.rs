@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) listens: bool,
     pub(crate) error: FirstError,
     pub(crate) done: AtomicBool,
+    /// The sender has said that something does not come.
+    pub(crate) lacks: AtomicBool,
     pub(crate) wake: Wake,
 }
 
@@ -137,6 +139,11 @@ impl Shared {
         self.batch.stop();
         self.changes.stop();
         lock(&self.large).clear();
+    }
+
+    /// Something does not come.
+    pub(crate) fn note_lack(&self) {
+        self.lacks.store(true, Ordering::Release);
     }
 
     /// Tells what would be done to whom it may concern.

@@ -386,6 +386,8 @@ pub(crate) struct Wanted {
     pub(crate) before: Option<Identity>,
     /// Its place among all files of the manifest.
     pub(crate) index: u64,
+    /// It has further names.
+    pub(crate) link: Option<u64>,
 }
 
 impl Wanted {

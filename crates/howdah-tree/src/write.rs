@@ -167,6 +167,7 @@ mod tests {
             meta: Meta::default(),
             before: None,
             index: 0,
+            link: None,
         };
         let mut writer = Writer::new(&root, &keeper, &book);
         for name in ["a", "b"] {

@@ -168,6 +168,52 @@ fn a_server_does_one_thing_at_a_time() {
     ));
 }
 
+/// A tree that has failed at the server: what the client said before it heard of that is no fault of his.
+#[test]
+fn the_last_words_about_a_tree_may_come_late() {
+    for late in [
+        Message::TreePlaced { runs: vec![(0, 1)] },
+        Message::Ready {
+            object: ObjectId::new(5),
+            held: (&RangeSet::new()).into(),
+            values: true,
+            changed: None,
+        },
+        Message::TreeSettled {
+            object: ObjectId::new(5),
+            stored: true,
+        },
+    ] {
+        let mut server = server(Does::Tree(()));
+        server.end();
+        assert!(matches!(server.hear(late), Ok(Order::Nothing)));
+    }
+}
+
+#[test]
+fn a_receiver_that_settles_what_has_not_ended_is_not_believed() {
+    let mut out = Outgoing::new(ObjectId::new(5), true);
+    assert_eq!(out.on_settled(false), Ok(None), "it will not be");
+    assert!(out.on_settled(true).is_err());
+    out.end(END);
+    assert_eq!(out.on_settled(true), Ok(Some(END)));
+}
+
+/// Its figures would have said what does not come, and so it took the copy for whole.
+#[test]
+fn a_client_that_lacks_something_does_not_have_all_without_the_servers_last_words() {
+    for lacks in [false, true] {
+        let mut client: client::Client<Half<Outgoing>, Half<Incoming>> =
+            client::Client::new(Wants::Tree { removes: false });
+        client.moves();
+        if lacks {
+            client.lacks();
+        }
+        client.thanks();
+        assert_eq!(client.has_all(), !lacks);
+    }
+}
+
 #[test]
 fn what_comes_before_its_place_is_open_is_kept_within_bounds() {
     let mut server = server(Does::Nothing);

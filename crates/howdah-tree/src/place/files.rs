@@ -14,7 +14,9 @@ use super::super::stamps::modified;
 use super::super::target::{DirState, TargetDir, Wanted};
 use super::Placer;
 use super::found::{Decision, Found, Of};
+use howdah_session::doubts::Doubt;
 use howdah_session::entry::{Meta, Stamp};
+use howdah_session::verdict::{Rights, There, Verdict, verdict};
 use howdah_session::{Act, Reasons};
 use howdah_store::StoreError;
 use howdah_store::identity::Identity;
@@ -61,6 +63,7 @@ impl Placer<'_> {
             decision: Decision::Skip,
         };
         if is_source {
+            found.link = None;
             self.tell_same(&found.dir, &found.name);
         } else if !is_twin {
             found.decision = self.decide(&mut found)?;
@@ -115,6 +118,14 @@ impl Placer<'_> {
                 return self.answer(false);
             }
             found.decision = Decision::Want(wanted.0, wanted.1);
+        }
+        if let Some(link) = found.link.filter(|_| !shared.options.dry_run) {
+            // Until it is in place.
+            let doubt = match found.decision {
+                Decision::Stays => Doubt::Stays,
+                _ => Doubt::Absent,
+            };
+            shared.placed.doubt(link, doubt);
         }
         let Found {
             dir,
@@ -174,6 +185,7 @@ impl Placer<'_> {
             meta,
             before,
             index,
+            link,
         };
         let weight = wanted.weight();
         if shared.unsettled.is_short_of(1) || shared.names.is_short_of(weight) {
@@ -254,53 +266,58 @@ impl Placer<'_> {
                 return Ok(Decision::Skip);
             }
         };
-        if shared.options.ignore_existing {
-            add(&shared.book.unchanged, 1);
-            if kind(&stat) == FileType::RegularFile {
-                shared.placed.keep(dir.named(), name);
-            }
-            return Ok(Decision::Skip);
-        }
-        match kind(&stat) {
-            FileType::RegularFile if shared.options.update && is_newer(&stat, meta.mtime) => {
-                add(&shared.book.unchanged, 1);
-                shared.placed.keep(dir.named(), name);
-                return Ok(Decision::Skip);
-            }
-            FileType::RegularFile => {}
-            // The link goes, not what it points to.
-            FileType::Symlink => return Ok(self.replace(found, &stat, Reasons::KIND)),
-            _ => {
-                return Ok(match self.clear(fd, dir, name, &stat) {
-                    Ok(()) => Decision::Want(None, Reasons::KIND),
-                    Err(why) => {
-                        shared.book.trouble(Trouble::Failed, &found.path(), why);
-                        Decision::Skip
-                    }
-                });
-            }
-        }
+        let is_looked_at = kind(&stat) == FileType::RegularFile && !shared.options.ignore_existing;
+        let clock = &shared.keeper.clock;
         let same_size = stat.st_size as u64 == found.size;
-        let same_time = shared.keeper.clock.is_same(fd, modified(&stat), meta.mtime);
-        Ok(match found.hash {
-            Some(expected) if same_size => Decision::Hash {
+        let same_time = is_looked_at && clock.is_same(fd, modified(&stat), meta.mtime);
+        let there = match kind(&stat) {
+            FileType::RegularFile => There::File {
+                same_size,
+                same_time,
+                is_newer: is_newer(&stat, meta.mtime),
+            },
+            FileType::Symlink => There::Link,
+            _ => There::Other,
+        };
+        let rights = Rights {
+            add_only: shared.add_only,
+            blind: shared.blind,
+        };
+        let verdict = verdict(there, found.hash.is_some(), &shared.options, rights);
+        Ok(match (verdict, found.hash) {
+            (Verdict::Stays, _) => {
+                add(&shared.book.unchanged, 1);
+                if kind(&stat) == FileType::RegularFile {
+                    shared.placed.keep(dir.named(), name);
+                }
+                Decision::Stays
+            }
+            (Verdict::Clear, _) => match self.clear(fd, dir, name, &stat) {
+                Ok(()) => Decision::Want(None, Reasons::KIND),
+                Err(why) => {
+                    shared.book.trouble(Trouble::Failed, &found.path(), why);
+                    Decision::Skip
+                }
+            },
+            (Verdict::Hash, Some(expected)) => Decision::Hash {
                 pending: self.hash(fd, found),
                 expected,
                 of: Of::There(Box::new(stat)),
             },
-            // Its source would go: then its content must be known.
-            None if same_size && shared.options.remove_source && !shared.add_only => {
+            (Verdict::Same, _) => self.keep(fd, found, &stat)?,
+            (Verdict::Compare, _) => Decision::Want(Some(Identity::new(&stat)), Reasons::TIME),
+            // The link goes, not what it points to.
+            (Verdict::Replace | Verdict::Hash, _) if there == There::Link => {
+                self.replace(found, &stat, Reasons::KIND)
+            }
+            // Its source goes, so its content must be known.
+            (Verdict::Replace | Verdict::Hash, None)
+                if same_size && shared.options.remove_source && !shared.add_only =>
+            {
                 let reasons = Reasons::default().and(Reasons::TIME, !same_time);
                 self.replace(found, &stat, reasons.and(Reasons::CONTENT, same_time))
             }
-            None if same_size && !shared.blind && (same_time || shared.options.size_only) => {
-                self.keep(fd, found, &stat)?
-            }
-            // Perhaps it is the same all the same, which is no change: its content comes and is compared.
-            None if same_size && shared.add_only => {
-                Decision::Want(Some(Identity::new(&stat)), Reasons::TIME)
-            }
-            _ => {
+            (Verdict::Replace | Verdict::Hash, _) => {
                 let reasons = self.why(fd, name, &stat, meta);
                 let reasons = reasons.and(Reasons::SIZE, !same_size);
                 self.replace(found, &stat, reasons)

@@ -17,6 +17,8 @@ pub(super) enum Decision {
     Want(Option<Identity>, Reasons),
     /// It is right.
     There,
+    /// What is there stays, as it was asked for.
+    Stays,
     /// It cannot be had.
     Skip,
     /// That depends on what is there.

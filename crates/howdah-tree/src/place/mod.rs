@@ -23,19 +23,21 @@ use super::names::PART_BYTES;
 use super::names::kind;
 use super::noted::Spool;
 use super::report::{Trouble, add};
-use super::sent::LINK_NUMBERS;
 use super::shared::Shared;
 use super::stamps::modified;
 use super::target::{DirState, TargetDir};
 use found::{Found, Past, PastHere};
+use howdah_session::deletion::{Named, Refused, may_delete, may_delete_so_many};
+use howdah_session::doubts::Doubt;
 use howdah_session::entry::{Entry, Meta};
+use howdah_session::unconfirmed::LINK_NUMBERS;
 use howdah_session::{Act, Change, Reasons};
 use howdah_session::{Filter, Gate};
 use howdah_store::StoreError;
 pub(super) use past::check as check_past;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -98,6 +100,8 @@ pub(crate) struct Placer<'a> {
     named: bool,
     extras: Extras,
     extras_bytes: usize,
+    /// Names that gave way to something of another kind, with all that was in them.
+    cleared: Cell<u64>,
     /// Where names of the source are that are too many for the memory.
     spool: Option<Arc<Spool>>,
     /// Once there is something to hash.
@@ -129,6 +133,7 @@ impl<'a> Placer<'a> {
             named: false,
             extras: Vec::new(),
             extras_bytes: 0,
+            cleared: Cell::new(0),
             spool: None,
             hashers: None,
             line: VecDeque::new(),
@@ -201,6 +206,9 @@ impl<'a> Placer<'a> {
         };
         if self.levels.len() != 1 {
             return Err(refused("it ends inside of a directory"));
+        }
+        if !complete {
+            shared.note_lack();
         }
         if shared.options.contents
             && let Some(level) = self.levels.pop()
@@ -298,31 +306,22 @@ impl<'a> Placer<'a> {
         if extras.is_empty() {
             return Ok(extras);
         }
-        let is_refused = !complete || !self.named && !shared.options.delete_all;
-        // What would not be deleted anyway is no word worth.
-        if is_refused
-            && extras.iter().all(Extra::is_open)
-            && self.deleter().list(&extras, &mut |_| {}) == 0
-        {
-            return Ok(Vec::new());
-        }
-        if !complete {
-            shared.refuse_to_delete("the source could not be read in whole");
-            return Ok(Vec::new());
-        }
-        // More often a disk that is not mounted than what was meant.
-        if !self.named && !shared.options.delete_all {
-            shared.refuse_to_delete(
-                "there is nothing at the source; --delete-all deletes all the same",
-            );
+        let named = Named {
+            complete,
+            any: self.named,
+        };
+        if let Err(why) = may_delete(&shared.options, named) {
+            // What would not be deleted anyway is no word worth.
+            let is_idle =
+                extras.iter().all(Extra::is_open) && self.deleter().list(&extras, &mut |_| {}) == 0;
+            if !is_idle {
+                self.refuse_to_delete(why);
+            }
             return Ok(Vec::new());
         }
         let count = self.deleter().list(&extras, &mut |_| {});
-        if let Some(max) = shared.options.max_delete.filter(|max| count > *max) {
-            add(&shared.book.refused_deletes, count);
-            shared.refuse_to_delete(&format!(
-                "{count} names would go, more than the {max} that may"
-            ));
+        if let Err(why) = may_delete_so_many(&shared.options, self.cleared.get(), count) {
+            self.refuse_to_delete(why);
             return Ok(Vec::new());
         }
         if shared.options.dry_run {
@@ -336,6 +335,29 @@ impl<'a> Placer<'a> {
             told?;
         }
         Ok(extras)
+    }
+
+    fn refuse_to_delete(&self, why: Refused) {
+        let shared = self.shared;
+        match why {
+            Refused::Incomplete => {
+                shared.refuse_to_delete("the source could not be read in whole");
+            }
+            Refused::NothingThere => shared.refuse_to_delete(
+                "there is nothing at the source; --delete-all deletes all the same",
+            ),
+            Refused::TooMany(count, max) => {
+                add(&shared.book.refused_deletes, count);
+                shared.refuse_to_delete(&format!(
+                    "{count} names would go, more than the {max} that may{}",
+                    match self.cleared.get() {
+                        0 => String::new(),
+                        gone =>
+                            format!(", with the {gone} that gave way to what is of another kind"),
+                    }
+                ));
+            }
+        }
     }
 
     /// In a dry run: tells what would be done with a path below the root.
@@ -464,9 +486,12 @@ impl<'a> Placer<'a> {
             let first = self
                 .linked
                 .get((&self.shared.root, &self.shared.at), later.link)?;
+            let doubt = self.shared.placed.doubt_of(later.link);
             if self.stays(&later, first.as_ref()) {
                 self.shared.placed.keep(later.dir.named(), &later.name);
-            } else if first.as_ref().is_some_and(|first| self.would_miss(first)) {
+            } else if first.as_ref().is_some_and(|first| self.would_miss(first))
+                || doubt == Some(Doubt::Absent)
+            {
                 let path = later.dir.named().join(&later.name);
                 let what = "is a further name of a file that does not come";
                 self.shared.book.trouble(Trouble::Failed, &path, what);
@@ -476,12 +501,14 @@ impl<'a> Placer<'a> {
                 if is_free {
                     self.tell_link(&later, first.as_ref())?;
                 }
-                if is_free && link_later(self.shared, first.as_ref(), &later) {
+                // A name of what stays there is none of what is at the source.
+                if is_free && link_later(self.shared, first.as_ref(), &later) && doubt.is_none() {
                     self.note_moved(&later.dir, &later.name, later.number)?;
                 }
             }
             if later.last {
                 self.linked.remove(later.link);
+                self.shared.placed.forget(later.link);
             }
         }
         Ok(())

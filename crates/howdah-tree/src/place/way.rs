@@ -9,6 +9,7 @@ use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::Placer;
 use howdah_session::Reasons;
+use howdah_session::deletion::{Refused, may_delete_so_many};
 use howdah_store::calls::retry;
 use howdah_store::plain::irregular;
 use howdah_store::unwritable;
@@ -130,12 +131,14 @@ impl Placer<'_> {
                 "{STAYS} holds names that are to stay: they are excluded, in use or on another file system"
             ));
         }
-        if let Some(max) = options.max_delete.filter(|max| count > *max) {
+        let gone = self.cleared.get();
+        if let Err(Refused::TooMany(count, max)) = may_delete_so_many(options, gone, count) {
             add(&shared.book.refused_deletes, count);
             return Err(format!(
-                "{STAYS} has {count} names with it, more than the {max} that may go"
+                "{STAYS} has {count} names with it, more than the {max} that may go in all"
             ));
         }
+        self.cleared.set(gone.saturating_add(count));
         add(&shared.book.deleted, count);
         if options.dry_run {
             // The directory itself is told of by what takes its place.

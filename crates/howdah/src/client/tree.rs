@@ -229,6 +229,9 @@ impl Client<'_> {
             return Ok(());
         }
         if let Some(report) = received {
+            if tree.lacks() {
+                self.machine.lacks();
+            }
             tree.finish(connection);
             let mut side = side_report(self.start, &connection.stats());
             side.hashed = true;

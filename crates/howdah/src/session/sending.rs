@@ -146,6 +146,11 @@ impl Sending {
         self.outgoing.ended()
     }
 
+    /// The receiver of a tree has settled it.
+    pub(crate) fn on_settled(&self, stored: bool) -> Result<Option<End>, Error> {
+        Ok(self.outgoing.on_settled(stored)?)
+    }
+
     /// Bytes that the receiver had before.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.outgoing.held_bytes()

@@ -14,6 +14,7 @@ use howdah_proto::Connection;
 use howdah_session::holes::Announced;
 use howdah_session::message::Message;
 use howdah_session::transfer::End;
+use howdah_session::unconfirmed::{each_run, runs_of};
 use howdah_session::{Memory, TreeOptions, TreeReport};
 use howdah_store::{SourceIdentity, StoreError, Wake};
 use howdah_tree::{
@@ -284,6 +285,7 @@ impl Tree {
                     return Ok(());
                 };
                 let out = self.out.swap_remove(at);
+                let end = out.sending.on_settled(stored)?;
                 connection.finish_sending(object);
                 if Some(object) == self.packs {
                     self.waits = out.sending.waits;
@@ -291,7 +293,7 @@ impl Tree {
                 if let (Side::Sender(sender), Some(file)) = (&mut self.side, out.file) {
                     if stored {
                         let (held, grown) = (out.sending.held_bytes(), out.sending.has_grown());
-                        let hash = out.sending.told().and_then(|end| end.blake3);
+                        let hash = end.and_then(|end| end.blake3);
                         sender.large_done(file, held, hash, grown);
                     } else {
                         sender.large_refused(&file);
@@ -303,11 +305,8 @@ impl Tree {
                 let Side::Sender(sender) = &mut self.side else {
                     return Err(out_of_turn());
                 };
-                let mut at = 0u64;
-                for &(skipped, count) in runs {
-                    at = at.saturating_add(skipped);
-                    sender.are_placed(at, count);
-                    at = at.saturating_add(count);
+                for (first, count) in each_run(runs) {
+                    sender.are_placed(first, count);
                 }
                 Ok(())
             }
@@ -450,17 +449,7 @@ impl Tree {
         if self.listens {
             self.placed.append(&mut placed);
         }
-        indices.sort_unstable();
-        for part in indices.chunks(PLACED_MAX) {
-            let mut runs: Vec<(u64, u64)> = Vec::new();
-            let mut end = 0;
-            for &index in part {
-                match runs.last_mut() {
-                    Some((_, count)) if index == end => *count += 1,
-                    _ => runs.push((index - end, 1)),
-                }
-                end = index + 1;
-            }
+        for runs in runs_of(indices, PLACED_MAX) {
             connection.send_control(&Message::TreePlaced { runs }.encode());
         }
     }
@@ -555,6 +544,11 @@ impl Tree {
         if let Side::Sender(sender) = &mut self.side {
             sender.all_placed();
         }
+    }
+
+    /// Whether the sender has said that something does not come.
+    pub(crate) fn lacks(&self) -> bool {
+        matches!(&self.side, Side::Receiver(receiver) if receiver.lacks())
     }
 
     /// Whether it is gone.

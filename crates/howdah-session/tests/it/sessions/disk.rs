@@ -47,8 +47,10 @@ fn ranges_of(groups: impl IntoIterator<Item = u64>) -> RangeSet {
 }
 
 /// The file at the sender, in all its versions.
+#[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) versions: Vec<Content>,
+    pub(crate) mtime: i64,
 }
 
 impl File {
@@ -56,7 +58,7 @@ impl File {
         let now = self.versions.len() - 1;
         SourceIdentity {
             size: size(self.versions[now].len()),
-            mtime: (7, 0),
+            mtime: (self.mtime, 0),
             ctime: (now as i64, 0),
             inode: 1,
         }
@@ -175,7 +177,7 @@ impl Named {
 }
 
 /// The disk of the receiver.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) names: BTreeMap<String, Named>,
     pub(crate) parts: Vec<Part>,
@@ -312,6 +314,11 @@ impl Disk {
         }
         self.parts
             .retain(|part| part.owner.is_some() || part.source.is_some());
+    }
+
+    /// What a name stands for; it has the name no more.
+    pub(crate) fn take_named(&mut self, name: &str) -> Option<Content> {
+        self.names.remove(name).map(|named| named.content)
     }
 
     /// The host dies: what was not synced is gone, and nobody writes.

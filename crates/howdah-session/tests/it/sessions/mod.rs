@@ -12,11 +12,11 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers of groups")]
 
 mod client;
+mod copies;
 mod disk;
 mod net;
 mod plans;
 mod sides;
-mod trees;
 
 use client::{CLIENT, Client};
 use disk::{Content, Disk, File, HOLE, Named, Wrong, root};
@@ -138,6 +138,7 @@ impl World {
         });
         let file = File {
             versions: vec![content.collect()],
+            mtime: 7,
         };
         let faults = (random.next_u64() % 9) as u32;
         let mut disk = Disk::default();
@@ -688,7 +689,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// The first of them, and how many.
-fn seeds() -> (u64, u64) {
+pub(crate) fn seeds() -> (u64, u64) {
     match number("HOWDAH_SEED") {
         Some(seed) => (seed, 1),
         None => (0, number("HOWDAH_SEEDS").unwrap_or(20_000)),
