@@ -40,8 +40,10 @@ impl Doubts {
 
     /// What is wrong with it. Once they are too many to be known, all that are not may be absent.
     pub fn of(&self, link: u64) -> Option<Doubt> {
-        let known = self.known.get(&link).copied();
-        known.or(self.overflowed.then_some(Doubt::Absent))
+        match self.known.get(&link) {
+            Some(doubt) => Some(*doubt),
+            None => self.overflowed.then_some(Doubt::Absent),
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn content(random: &mut ChaCha8Rng, is_large: bool) -> Content {
     (0..groups)
         .map(|_| {
             let number = 1 + below(random, 900);
-            if has_holes && number % 3 == 0 {
+            if has_holes && number.is_multiple_of(3) {
                 HOLE
             } else {
                 number

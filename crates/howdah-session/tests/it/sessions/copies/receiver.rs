@@ -122,6 +122,13 @@ struct Wanted {
     link: Option<u64>,
 }
 
+/// Whether a file is wanted, and in the place of what.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Wish {
+    None,
+    Of(Option<Version>),
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum DirState {
     Fresh,
@@ -548,9 +555,9 @@ impl Receiver {
             // Until it is in place, or found to be.
             self.doubts.note(link, Doubt::Absent);
         }
-        let is_wanted = self.decide(&path, (size, &meta, hash), (index, link), to)?;
-        self.encoder.file(is_wanted.is_some(), out);
-        let Some(before) = is_wanted else {
+        let wish = self.decide(&path, (size, &meta, hash), (index, link), to)?;
+        self.encoder.file(wish != Wish::None, out);
+        let Wish::Of(before) = wish else {
             return Ok(());
         };
         let wanted = Wanted {
@@ -570,19 +577,19 @@ impl Receiver {
         Ok(())
     }
 
-    /// `Some`: it is wanted, in the place of that.
+    /// Whether it is wanted.
     fn decide(
         &mut self,
         path: &Path,
         (size, meta, hash): (u64, &Meta, Option<[u8; 32]>),
         (index, link): (u64, Option<u64>),
         to: &mut Destination,
-    ) -> Result<Option<Option<Version>>, Failure> {
+    ) -> Result<Wish, Failure> {
         if self.at()?.state == DirState::Broken {
-            return Ok(None);
+            return Ok(Wish::None);
         }
         let Some(node) = to.fs.node(path).cloned() else {
-            return Ok(Some(None));
+            return Ok(Wish::Of(None));
         };
         let there = match &node.data {
             Data::Dir => There::Other,
@@ -612,23 +619,23 @@ impl Receiver {
                 if let Some(link) = link {
                     self.doubts.note(link, Doubt::Stays);
                 }
-                Ok(None)
+                Ok(Wish::None)
             }
             Verdict::Same => {
                 if self.keep(path, &node, meta, to)? {
                     self.is_in_place(link);
                     self.settle(index);
-                    return Ok(None);
+                    return Ok(Wish::None);
                 }
-                Ok(Some(to.fs.version(path)))
+                Ok(Wish::Of(to.fs.version(path)))
             }
-            Verdict::Compare => Ok(Some(to.fs.version(path))),
             Verdict::Replace if self.terms.rights.add_only => {
                 self.report.failed += 1;
-                Ok(None)
+                Ok(Wish::None)
             }
-            Verdict::Replace => Ok(Some(to.fs.version(path))),
-            Verdict::Clear => Ok(self.clear(path, to)?.then_some(None)),
+            Verdict::Replace | Verdict::Compare => Ok(Wish::Of(to.fs.version(path))),
+            Verdict::Clear if self.clear(path, to)? => Ok(Wish::Of(None)),
+            Verdict::Clear => Ok(Wish::None),
         }
     }
 

@@ -337,7 +337,7 @@ impl Sender {
         said: &mut Said,
         streams: &mut Streams,
         choice: u64,
-    ) -> Result<bool, Failure> {
+    ) -> bool {
         for n in 0..3 {
             let did = match (choice + n) % 3 {
                 0 => self.go_on_naming(streams),
@@ -345,10 +345,10 @@ impl Sender {
                 _ => self.go_on_large(origin, said, choice),
             };
             if did {
-                return Ok(true);
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
     fn go_on_naming(&mut self, streams: &mut Streams) -> bool {

@@ -416,7 +416,10 @@ impl World {
                         } else {
                             Some(&mut *tree)
                         };
-                        (self.deliver(there), !at_server)
+                        (
+                            there.map_or(Ok(false), |tree| self.deliver(tree)),
+                            !at_server,
+                        )
                     }
                 };
                 match result {
@@ -583,8 +586,8 @@ impl World {
     }
 
     /// A piece of a large file comes, or comes twice.
-    fn deliver(&mut self, tree: Option<&mut Tree>) -> Result<bool, Failure> {
-        let Some(Tree::Receives(receiver)) = tree else {
+    fn deliver(&mut self, tree: &mut Tree) -> Result<bool, Failure> {
+        let Tree::Receives(receiver) = tree else {
             return Ok(false);
         };
         let all = self.pieces.iter().enumerate();
@@ -639,7 +642,7 @@ impl World {
                 }
                 let did = sender.go_on(&mut self.origin, &mut said, &mut self.streams, choice);
                 self.send(peer, said);
-                Ok(did? || some > 0 || !sender.has_removed())
+                Ok(did || some > 0 || !sender.has_removed())
             }
             Tree::Receives(receiver) => {
                 if self.one_in(2) {

@@ -51,12 +51,11 @@ impl Receiver {
                     return Ok(());
                 }
                 let node = self.new_file(content, &wanted.meta);
-                match to.fs.write(node) {
-                    Ok(id) => self.batch.push((wanted, id)),
-                    Err(Failed) => {
-                        self.report.failed += 1;
-                        self.unsettled -= 1;
-                    }
+                if let Ok(id) = to.fs.write(node) {
+                    self.batch.push((wanted, id));
+                } else {
+                    self.report.failed += 1;
+                    self.unsettled -= 1;
                 }
             }
         }
@@ -178,7 +177,7 @@ impl Receiver {
                 Err(Failure::Disk(Trouble::NoSpace)) => {
                     return Err(Failure::Disk(Trouble::NoSpace));
                 }
-                Err(_) => self.settle_large(at, false, to, said)?,
+                Err(_) => self.settle_large(at, false, to, said),
             }
         }
         Ok(())
@@ -191,17 +190,16 @@ impl Receiver {
         stored: bool,
         to: &mut Destination,
         said: &mut Said,
-    ) -> Result<(), Failure> {
+    ) {
         let In { receiving, wanted } = self.into.remove(at);
         let object = receiving.inc.object();
-        let stored = stored && self.name_large(&wanted, to)?;
+        let stored = stored && self.name_large(&wanted, to);
         if !stored {
             to.disk(&wanted.path).let_go(self.id);
             self.report.failed += 1;
         }
         self.unsettled -= 1;
         said.say(&Message::TreeSettled { object, stored });
-        Ok(())
     }
 
     /// Opens the place of a large file.
@@ -313,19 +311,15 @@ impl Receiver {
                 }
                 Err(_) => false,
             };
-            self.settle_large(at, stored, to, said)?;
+            self.settle_large(at, stored, to, said);
             return Ok(true);
         }
         Ok(false)
     }
 
-    pub(super) fn name_large(
-        &mut self,
-        wanted: &Wanted,
-        to: &mut Destination,
-    ) -> Result<bool, Failure> {
+    pub(super) fn name_large(&mut self, wanted: &Wanted, to: &mut Destination) -> bool {
         let Some(content) = to.disk(&wanted.path).take_named(NAME) else {
-            return Ok(false);
+            return false;
         };
         if self.terms.rights.add_only && wanted.before.is_some() {
             // It was compared with what is there.
@@ -334,15 +328,15 @@ impl Receiver {
                 self.is_in_place(wanted.link);
                 self.placed.push(wanted.index);
             }
-            return Ok(is_same);
+            return is_same;
         }
         let node = self.new_file(content, &wanted.meta);
         if to.fs.put_durable(&wanted.path, node).is_err() {
-            return Ok(false);
+            return false;
         }
         self.is_in_place(wanted.link);
         self.placed.push(wanted.index);
-        Ok(true)
+        true
     }
 
     /// On the device first, then the names.
