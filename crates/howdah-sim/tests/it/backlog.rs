@@ -57,7 +57,7 @@ impl Transport for Toy {
     }
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
-        self.alarm.map(|at| (at, "alarm"))
+        self.alarm.map(|at| (at, WakeReason::RateUpdate))
     }
 }
 
