@@ -69,8 +69,14 @@ pub(crate) fn is_receipt(head: &[u8]) -> bool {
 
 /// Whether that is how a page begins that howdah has made.
 pub(crate) fn is_page(head: &[u8]) -> bool {
-    let mark: &[u8] = b"<meta name=\"generator\" content=\"howdah\">";
-    head.windows(mark.len()).any(|part| part == mark)
+    // The titles are those of versions that did not say it otherwise.
+    let marks: [&[u8]; 3] = [
+        b"<meta name=\"generator\" content=\"howdah\">",
+        b"<title>Howdah laboratory report",
+        b"<title>howdah demo: ",
+    ];
+    let has = |mark: &[u8]| head.windows(mark.len()).any(|part| part == mark);
+    marks.into_iter().any(has)
 }
 
 /// An error of such a file, in words and of its kind.

@@ -29,7 +29,10 @@ pub const SEGMENT_BYTES: usize = 8_972;
 ///
 /// The system gives no threads.
 pub fn gaps(window: Duration) -> Result<(Vec<Duration>, usize), LoadError> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let ours = rustix::thread::sched_getaffinity(None).map_err(io::Error::from);
+    let ours = ours.map_err(LoadError::io("see which cores are ours"))?;
+    let ours = (0..CpuSet::MAX_CPU).filter(|core| ours.is_set(*core));
+    let ours: Vec<usize> = ours.collect();
     let watch = move |core: usize| {
         let mut own = CpuSet::new();
         own.set(core);
@@ -46,7 +49,9 @@ pub fn gaps(window: Duration) -> Result<(Vec<Duration>, usize), LoadError> {
         }
         gaps
     };
-    let threads: Result<Vec<_>, _> = (0..cores)
+    let cores = ours.len();
+    let threads: Result<Vec<_>, _> = ours
+        .into_iter()
         .map(|core| thread::Builder::new().spawn(move || watch(core)))
         .collect();
     let threads = threads.map_err(LoadError::io("start a thread for each core"))?;

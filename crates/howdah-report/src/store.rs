@@ -54,7 +54,7 @@ pub enum StoreError {
 impl Store {
     /// The directory, made if need be. Files of a campaign's names that are none's are not written over.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
-        let is_there = |path: &PathBuf| path.exists();
+        let is_there = |path: &PathBuf| path.metadata().is_ok_and(|found| found.len() > 0);
         let is_campaign = |path: &PathBuf| read_json::<Campaign>(path).is_ok();
         let notes = dir.join("campaign.json");
         if !is_campaign(&notes) {

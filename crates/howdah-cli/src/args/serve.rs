@@ -56,7 +56,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "RATE", value_parser = max_rate)]
     pub(crate) max_rate: Option<Rate>,
 
-    /// Threads that move all data, 1 to 8, each with a socket of the port; a session is on one of them [default: as many as cores]
+    /// Threads that move all data, 1 to 8, each with a socket of the port; a session is on one of them [default: as many as cores, up to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) loops: Option<u8>,
 

@@ -41,7 +41,7 @@ pub fn tail(calls: &[Duration]) -> Option<Tail> {
     let usual = quantile(calls, 0.5)?;
     let is_slow = |call: &&Duration| **call >= usual * SLOW && **call >= usual + SLOW_MIN;
     let slow: Vec<Duration> = (calls.iter().filter(is_slow))
-        .map(|call| *call - usual)
+        .map(|call| call.saturating_sub(usual))
         .collect();
     Some(Tail {
         longest: quantile(&slow, 0.99)?,

@@ -216,7 +216,10 @@ impl Company {
             return (shares, false);
         };
         let part = &mut part[direction];
-        let others_too = lacks || granted_bps < part.granted_bps || own.len() != part.wishes.len();
+        // Who still lacks has said so: of two who wait for a third one neither wakes the other again and again.
+        let is_news = own != part.wishes || granted_bps != part.granted_bps;
+        let others_too =
+            granted_bps < part.granted_bps || own.len() != part.wishes.len() || lacks && is_news;
         *part = Part {
             wishes: own,
             granted_bps,
@@ -264,7 +267,7 @@ mod tests {
         assert!(other_loop.is_empty() && company.lock().of_keys.is_empty());
     }
 
-    /// However the loops take turns: each sees the others' wishes a moment later only.
+    /// Each loop sees the others' wishes a moment later only.
     #[test]
     fn loops_together_never_give_more_than_there_is() {
         let mbit = Rate::from_mbit_per_sec;
@@ -277,7 +280,7 @@ mod tests {
         assert_eq!(share(0, &[None]), (vec![mbit(90)], true));
         assert_eq!(share(1, &[None]), (vec![mbit(0)], true));
         assert_eq!(share(0, &[None]), (vec![mbit(45)], true));
-        assert_eq!(share(1, &[None]), (vec![mbit(45)], true));
+        assert_eq!(share(1, &[None]), (vec![mbit(45)], false));
         // Nobody has to hear of what changes nothing.
         assert_eq!(share(0, &[None]), (vec![mbit(45)], false));
         assert_eq!(share(1, &[None]), (vec![mbit(45)], false));
@@ -294,5 +297,69 @@ mod tests {
         // Who goes leaves his to the others.
         assert_eq!(share(1, &[]), (vec![], true));
         assert_eq!(share(2, &[None, None]), (vec![mbit(40); 2], false));
+    }
+
+    const TOTAL: u64 = 90_000_000;
+
+    /// What each loop gives its sessions, and what these wish.
+    struct Loops {
+        company: Company,
+        wishes: Vec<Vec<Wish>>,
+        given: Vec<Vec<Rate>>,
+    }
+
+    impl Loops {
+        /// One of them shares; whether the others are told.
+        fn share(&mut self, index: usize) -> bool {
+            let (total, own) = (Rate::from_bits_per_sec(TOTAL), self.wishes[index].clone());
+            let (shares, others_too) = self.company.share(index, true, total, own);
+            self.given[index] = shares;
+            let given = self.given.iter().flatten();
+            let given: u64 = given.map(|share| share.bits_per_sec()).sum();
+            assert!(given <= TOTAL, "{:?}", self.given);
+            others_too
+        }
+    }
+
+    proptest::proptest! {
+        /// Sessions come, go and wish something else on loops that take turns anyhow; then all that are told to share do so, in any order,
+        /// until nobody is told any more.
+        #[test]
+        fn loops_that_take_turns_anyhow_come_to_fair_shares(
+            steps in proptest::collection::vec(
+                (0usize..4, proptest::collection::vec(proptest::option::of(0u64..2 * TOTAL), 0..4)),
+                1..20,
+            ),
+            turns in proptest::collection::vec(0usize..4, 200),
+        ) {
+            let mut loops = Loops {
+                company: Company::new(4, Vec::new()),
+                wishes: vec![Vec::new(); 4],
+                given: vec![Vec::new(); 4],
+            };
+            for (index, wishes) in steps {
+                let wish = |(at, wish): (usize, Option<u64>)| {
+                    (index as u64 % 2 + at as u64, wish.map(Rate::from_bits_per_sec))
+                };
+                loops.wishes[index] = wishes.into_iter().enumerate().map(wish).collect();
+                loops.share(index);
+            }
+            let mut told = [true; 4];
+            for turn in turns {
+                let Some(index) = (0..4).map(|at| (turn + at) % 4).find(|at| told[*at]) else {
+                    break;
+                };
+                told[index] = false;
+                if loops.share(index) {
+                    let others = (0..4).filter(|other| *other != index);
+                    others.for_each(|other| told[other] = true);
+                }
+            }
+            assert_eq!(told, [false; 4], "they tell each other for ever");
+            let all = loops.wishes.concat();
+            let (fair, lacks) = grants(Rate::from_bits_per_sec(TOTAL), &all, 0..all.len(), 0);
+            assert!(!lacks);
+            assert_eq!(loops.given.concat(), fair);
+        }
     }
 }

@@ -87,8 +87,8 @@ pub(super) struct Service {
     pub(super) control: ServerControl,
     /// What all may move together, in each direction.
     pub(super) max_rate: Option<Rate>,
-    /// So many of this loop share it, as of that change on any loop.
-    pub(super) sharing: (usize, u64),
+    /// It was shared anew after so many changes on all loops.
+    pub(super) told: u64,
     /// When its sessions are shown again.
     pub(super) next_show: Time,
     pub(super) next_share: Time,

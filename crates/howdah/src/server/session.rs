@@ -41,6 +41,14 @@ impl Parts for Driven {
     type Files = Serving;
 }
 
+/// Who shares a rate, and in which direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing {
+    /// The data comes from the client.
+    pub(super) receives: bool,
+    pub(super) since: Time,
+}
+
 /// One client.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -97,9 +105,10 @@ pub(super) struct Session {
     told: Stats,
     /// As the client wants it.
     pub(super) pace: Pace,
-    /// Of what all may move together, and since when it has moved something.
+    /// Of what all may move together.
     pub(super) share: Option<Rate>,
-    pub(super) shares_since: Option<Time>,
+    /// As it was when that was shared last; `None`: it moved nothing.
+    pub(super) shares: Option<Sharing>,
     /// What it [wanted](Self::wants) when that was last asked.
     pub(super) wish: Option<Rate>,
     /// What is in force.
@@ -182,7 +191,7 @@ impl Session {
             told: Stats::default(),
             pace: Pace::default(),
             share: None,
-            shares_since: None,
+            shares: None,
             wish: None,
             applied: None,
             idle_since: Some(now),
@@ -241,8 +250,8 @@ impl Session {
         let of_key = self.rights.max_rate;
         // Who has just begun has not shown yet what it wants.
         let begins = self
-            .shares_since
-            .is_none_or(|since| now.since(since) < Meter::EVERY * 2);
+            .shares
+            .is_none_or(|shares| now.since(shares.since) < Meter::EVERY * 2);
         if begins || little >= share.bits_per_sec() as f64 {
             return of_key;
         }

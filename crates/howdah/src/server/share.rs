@@ -1,13 +1,13 @@
 //! What all sessions of a server may move together, shared among them.
 
 use super::service::Service;
-use super::session::Session;
+use super::session::{Session, Sharing};
 use howdah_core::{Rate, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Of its share a session that moves little has no less than this part of what is shared by all equally, so that it shows when it
-/// wants more.
+/// A session that moves little, and one that waits until others have given way, has no less than this part of what all would have
+/// equally: so it shows when it wants more, and its connection stays alive.
 const LEAST_OF_FAIR: u64 = 16;
 
 /// The group of a session, and what it would move if it could.
@@ -100,22 +100,36 @@ impl Service {
     /// somebody comes or goes.
     pub(super) fn share_rate(&mut self, now: Time, is_due: bool) {
         let Some(total) = self.max_rate else { return };
-        let busy = self.sessions.values().filter(|s| s.is_busy()).count();
+        // Who comes in the moment in which another one goes, or turns round, is one who begins.
+        let mut has_changed = false;
+        for session in self.sessions.values_mut() {
+            let way = session.is_busy().then(|| session.receives());
+            if way != session.shares.map(|shares| shares.receives) {
+                session.shares = way.map(|receives| Sharing {
+                    receives,
+                    since: now,
+                });
+                has_changed = true;
+            }
+        }
         let told = self.company.changes();
-        if !is_due && (busy, told) == self.sharing {
+        if !is_due && !has_changed && told == self.told {
             return;
         }
         // What others were told does not change what is wished here: two loops that hear of each other come to an end.
-        let wishes_anew = is_due || busy != self.sharing.0;
-        let among = self.company.sharing().max(1) as u64 * LEAST_OF_FAIR;
-        let least = Rate::from_bits_per_sec(total.bits_per_sec() / among);
+        let wishes_anew = is_due || has_changed;
+        let part = |of: u64| Rate::from_bits_per_sec(total.bits_per_sec() / of);
+        let among = self.company.sharing() as u64;
+        let least = part(among.max(1) * LEAST_OF_FAIR);
         let mut others_too = false;
         for receives in [false, true] {
-            let theirs =
-                |session: &&mut Session| session.is_busy() && session.receives() == receives;
+            let theirs = |session: &&mut Session| {
+                session
+                    .shares
+                    .is_some_and(|shares| shares.receives == receives)
+            };
             let mut wishes = Vec::new();
             for session in self.sessions.values_mut().filter(theirs) {
-                session.shares_since.get_or_insert(now);
                 if wishes_anew {
                     session.wish = session.wants(now).map(|want| want.max(least));
                 }
@@ -126,20 +140,21 @@ impl Service {
             let sessions = self.sessions.iter_mut();
             let sessions = sessions.filter(|(_, session)| theirs(session));
             for ((key, session), share) in sessions.zip(shares) {
+                let share = share.max(least);
                 let before = session.share.replace(share);
-                if before == Some(Rate::ZERO) && share > Rate::ZERO {
-                    // Nothing else makes it move.
+                if before.is_some_and(|before| share > before.mul_f64(2.0)) {
+                    // One that hardly moved has little else that makes it look.
                     self.waker.wake_for(*key);
                 }
             }
         }
-        for session in self.sessions.values_mut().filter(|s| !s.is_busy()) {
-            session.shares_since = None;
-        }
+        // Until it is known what it wants next.
+        let idle = self.sessions.values_mut().filter(|s| s.shares.is_none());
+        idle.for_each(|session| session.share = Some(part(among + 1)));
         if others_too {
             self.company.tell_others(self.index);
         }
-        self.sharing = (busy, told + u64::from(others_too));
+        self.told = told + u64::from(others_too);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::session::dialogue::IP_UDP_BYTES;
 use howdah_core::{Rate, Time};
 use howdah_proto::Connection;
 use howdah_session::message::RATE_CAP;
+use howdah_session::pace::Pace;
 
 /// Of the time that a copy took, the limit explains so much or it was something else.
 const SHARE: f64 = 0.6;
@@ -69,7 +70,7 @@ impl AtCap {
         }
         if let Some(cap) = cap {
             let bits = bytes.saturating_sub(before) as f64 * 8.0;
-            self.capped_seconds += bits / cap.bits_per_sec().max(1) as f64;
+            self.capped_seconds += bits / cap.max(Pace::LEAST).as_f64();
         }
     }
 
