@@ -19,8 +19,15 @@ pub enum Refused {
     Incomplete,
     /// There is nothing at the source: more often a disk that is not mounted than what was meant.
     NothingThere,
-    /// So many more would go, and so many may in all.
-    TooMany(u64, u64),
+}
+
+/// More would go than may.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TooMany {
+    /// So many more.
+    pub count: u64,
+    /// So many may in all.
+    pub max: u64,
 }
 
 /// Whether any may go, however many there are.
@@ -34,10 +41,11 @@ pub fn may_delete(options: &TreeOptions, named: Named) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whether so many may go, all or none, after `gone` that had to give way to something of another kind.
-pub fn may_delete_so_many(options: &TreeOptions, gone: u64, count: u64) -> Result<(), Refused> {
+/// Whether so many more may go, all or none of them: a directory that is to give way to something of another kind with what is in it, or in
+/// the end, when nothing is left that could give way, everything that the source does not have. `gone` went before.
+pub fn may_delete_so_many(options: &TreeOptions, gone: u64, count: u64) -> Result<(), TooMany> {
     match options.max_delete {
-        Some(max) if gone.saturating_add(count) > max => Err(Refused::TooMany(count, max)),
+        Some(max) if gone.saturating_add(count) > max => Err(TooMany { count, max }),
         _ => Ok(()),
     }
 }
@@ -69,10 +77,11 @@ mod tests {
             assert_eq!(may_delete(&all, named(false, any)), incomplete);
         }
         let few = options(true, Some(3));
+        let too_many = |count| Err(TooMany { count, max: 3 });
         assert_eq!(may_delete_so_many(&few, 0, 3), Ok(()));
-        assert_eq!(may_delete_so_many(&few, 0, 4), Err(Refused::TooMany(4, 3)));
+        assert_eq!(may_delete_so_many(&few, 0, 4), too_many(4));
         assert_eq!(may_delete_so_many(&few, 2, 1), Ok(()));
-        assert_eq!(may_delete_so_many(&few, 2, 2), Err(Refused::TooMany(2, 3)));
+        assert_eq!(may_delete_so_many(&few, 2, 2), too_many(2));
         assert_eq!(may_delete_so_many(&asked, 9, u64::MAX), Ok(()));
     }
 }

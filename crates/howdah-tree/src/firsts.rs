@@ -2,6 +2,7 @@
 
 use crate::codec::refused;
 use crate::target::{DirState, TargetDir};
+use howdah_session::doubts::Doubt;
 use howdah_store::stale::temp_name;
 use howdah_store::{Root, StoreError};
 use rustix::fd::OwnedFd;
@@ -27,6 +28,27 @@ const RECORD: usize = 24;
 /// Of both files on the disk together: some fifty million files with several names, which nobody has by accident.
 const BYTES_ON_DISK: u64 = if cfg!(test) { 64 << 20 } else { 4 << 30 };
 
+/// What is known of a first name. A byte on the disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Not in place yet, or it cannot be had.
+    Absent,
+    /// What has the name stays.
+    Stays,
+    InPlace,
+    /// In a dry run: it would be copied.
+    Rewritten,
+}
+
+impl State {
+    fn from_byte(byte: u8) -> Self {
+        let all = [Self::Stays, Self::InPlace, Self::Rewritten];
+        let found = all.into_iter().find(|state| *state as u8 == byte);
+        found.unwrap_or(Self::Absent)
+    }
+}
+
 /// The first name of a file that has several.
 pub(crate) struct First {
     /// Of its directory.
@@ -34,8 +56,18 @@ pub(crate) struct First {
     /// There is nothing to look at, as in a dry run.
     pub(crate) is_absent: bool,
     pub(crate) name: OsString,
-    /// In a dry run: it would be copied.
-    pub(crate) is_rewritten: bool,
+    pub(crate) state: State,
+}
+
+impl First {
+    /// What is wrong with it.
+    pub(crate) fn doubt(&self) -> Option<Doubt> {
+        match self.state {
+            State::Absent => Some(Doubt::Absent),
+            State::Stays => Some(Doubt::Stays),
+            State::InPlace | State::Rewritten => None,
+        }
+    }
 }
 
 /// What is kept of a directory: not the directory itself, which holds its attributes and all that it lies in.
@@ -50,7 +82,7 @@ struct Kept {
     /// Neighbours share it.
     dir: Arc<Dir>,
     name: OsString,
-    is_rewritten: bool,
+    state: State,
 }
 
 impl Kept {
@@ -100,8 +132,8 @@ impl Firsts {
         &mut self,
         (root, at): Place<'_>,
         link: u64,
-        dir: &TargetDir,
-        name: OsString,
+        (dir, name): (&TargetDir, OsString),
+        state: State,
     ) -> Result<(), StoreError> {
         if link < self.next {
             return Err(refused(
@@ -114,7 +146,7 @@ impl Firsts {
         let kept = Kept {
             dir: self.dir_of(dir),
             name,
-            is_rewritten: false,
+            state,
         };
         self.bytes += kept.cost();
         self.memory.insert(link, kept);
@@ -143,17 +175,19 @@ impl Firsts {
         }
     }
 
-    /// In a dry run: that file would be copied.
-    pub(crate) fn note_rewritten(
+    /// That is known of it now.
+    pub(crate) fn note(
         &mut self,
         (_, at): Place<'_>,
         link: u64,
+        state: State,
     ) -> Result<(), StoreError> {
         if let Some(kept) = self.memory.get_mut(&link) {
-            kept.is_rewritten = true;
+            kept.state = state;
             return Ok(());
         }
-        let noted = self.spilled.as_ref().map(|spilled| spilled.note(link));
+        let spilled = self.spilled.as_ref();
+        let noted = spilled.map(|spilled| spilled.note(link, state));
         let noted = noted.transpose().map_err(|e| errno(&e));
         noted.map_err(|e| StoreError::from_io(at, "note a further name for", e))?;
         Ok(())
@@ -172,7 +206,7 @@ impl Firsts {
                 path: kept.dir.path.clone(),
                 is_absent: kept.dir.is_absent,
                 name: kept.name.clone(),
-                is_rewritten: kept.is_rewritten,
+                state: kept.state,
             }));
         }
         let found = self.spilled.as_ref().map(|spilled| spilled.get(link));
@@ -205,23 +239,19 @@ impl Firsts {
             };
             count_step();
             self.bytes -= kept.cost();
-            let Kept {
-                dir,
-                name,
-                is_rewritten,
-            } = kept;
-            let mut put = |flag: bool, text: &[u8]| {
+            let Kept { dir, name, state } = kept;
+            let mut put = |flag: u8, text: &[u8]| {
                 let at = spilled.end + texts.len() as u64;
-                texts.push(u8::from(flag));
+                texts.push(flag);
                 texts.extend((text.len() as u32).to_le_bytes());
                 texts.extend(text);
                 at
             };
             let dir_at = match &last {
                 Some((same, at)) if Arc::ptr_eq(same, &dir) => *at,
-                _ => put(dir.is_absent, dir.path.as_os_str().as_bytes()),
+                _ => put(u8::from(dir.is_absent), dir.path.as_os_str().as_bytes()),
             };
-            let name_at = put(is_rewritten, name.as_bytes());
+            let name_at = put(state as u8, name.as_bytes());
             for number in [link, dir_at, name_at] {
                 records.extend(number.to_le_bytes());
             }
@@ -252,19 +282,18 @@ impl Spilled {
             return Ok(None);
         };
         let (is_absent, path) = self.text(dir_at)?;
-        let (is_rewritten, name) = self.text(name_at)?;
+        let (state, name) = self.text(name_at)?;
         Ok(Some(First {
             path: path.into(),
-            is_absent,
+            is_absent: is_absent != 0,
             name,
-            is_rewritten,
+            state: State::from_byte(state),
         }))
     }
 
-    /// The file of that number would be copied.
-    fn note(&self, link: u64) -> io::Result<()> {
+    fn note(&self, link: u64, state: State) -> io::Result<()> {
         match self.find(link)? {
-            Some([_, name_at]) => self.texts.write_all_at(&[1], name_at),
+            Some([_, name_at]) => self.texts.write_all_at(&[state as u8], name_at),
             None => Ok(()),
         }
     }
@@ -291,13 +320,13 @@ impl Spilled {
         Ok(None)
     }
 
-    fn text(&self, at: u64) -> io::Result<(bool, OsString)> {
+    fn text(&self, at: u64) -> io::Result<(u8, OsString)> {
         let mut head = [0; 5];
         self.texts.read_exact_at(&mut head, at)?;
         let [flag, len @ ..] = head;
         let mut text = vec![0; u32::from_le_bytes(len) as usize];
         self.texts.read_exact_at(&mut text, at + 5)?;
-        Ok((flag != 0, OsString::from_vec(text)))
+        Ok((flag, OsString::from_vec(text)))
     }
 }
 
@@ -363,9 +392,12 @@ mod tests {
         STEPS.set(0);
         for link in 0..LINKS {
             // With gaps: what is asked for need not be there.
-            firsts.insert(place, 2 * link, &target, "n".into()).unwrap();
+            let first = (&target, "n".into());
+            firsts
+                .insert(place, 2 * link, first, State::Absent)
+                .unwrap();
             firsts.get(place, link * 7_919 % (2 * LINKS)).unwrap();
-            firsts.note_rewritten(place, link).unwrap();
+            firsts.note(place, link, State::InPlace).unwrap();
         }
         let (steps, log) = (STEPS.get(), u64::from(LINKS.ilog2()) + 1);
         let most = LINKS * (1 + 2 * log);
@@ -374,6 +406,12 @@ mod tests {
 
     #[test]
     fn h5_what_a_manifest_numbers_does_not_stay_in_memory() {
+        const STATES: [State; 4] = [
+            State::Absent,
+            State::Stays,
+            State::InPlace,
+            State::Rewritten,
+        ];
         const MOST: usize = 65_536;
         let dir = tempfile::tempdir().unwrap();
         let root = Root::open(dir.path()).unwrap();
@@ -391,10 +429,11 @@ mod tests {
                 parent: None,
             })
         });
+        let first_state = |link: u64| STATES[(link % 4) as usize];
         let dir_of = |link: u64| &dirs[(link / 1000 % 2) as usize];
         for link in 0..300_000 {
             let name = OsString::from(format!("name-{link}"));
-            let put = firsts.insert(place, link, dir_of(link), name);
+            let put = firsts.insert(place, link, (&**dir_of(link), name), first_state(link));
             put.unwrap();
             assert!(firsts.memory.len() <= MOST);
             assert!(firsts.bytes <= BYTES_IN_MEMORY);
@@ -406,27 +445,32 @@ mod tests {
             assert_eq!(first.path, dir_of(link).path);
             assert_eq!(first.name, OsString::from(format!("name-{link}")));
             assert!(!first.is_absent);
+            assert_eq!(first.state, first_state(link));
         }
         assert!(firsts.get(place, 300_000).unwrap().is_none());
         for link in [0, 5, 299_999, u64::MAX] {
-            let again = firsts.insert(place, link, &dirs[0], "again".into());
+            let again = firsts.insert(place, link, (&*dirs[0], "again".into()), State::Absent);
             assert!(again.is_err(), "{link}");
         }
         let long = OsString::from("n".repeat(255));
         for link in 300_000..400_000 {
-            let put = firsts.insert(place, link, &dirs[1], long.clone());
+            let put = firsts.insert(place, link, (&*dirs[1], long.clone()), State::Absent);
             put.unwrap();
             assert!(firsts.bytes <= BYTES_IN_MEMORY);
         }
-        // What a dry run would copy is noted where the name is.
+        // What is known of one later is noted where the name is.
         for link in [3, 299_000, 399_999] {
-            firsts.note_rewritten(place, link).unwrap();
-            for (other, is_noted) in [(link, true), (link - 1, false)] {
-                let first = firsts.get(place, other).unwrap().unwrap();
-                assert_eq!(first.is_rewritten, is_noted, "{other}");
+            for state in STATES {
+                let before = firsts.get(place, link - 1).unwrap().unwrap().state;
+                firsts.note(place, link, state).unwrap();
+                let states = [link, link - 1].map(|link| {
+                    let first = firsts.get(place, link).unwrap();
+                    first.unwrap().state
+                });
+                assert_eq!(states, [state, before], "{link}");
             }
         }
-        firsts.note_rewritten(place, u64::MAX).unwrap();
+        firsts.note(place, u64::MAX, State::InPlace).unwrap();
         // A directory is not held: it holds its attributes.
         assert!(dirs.iter().all(|dir| Arc::strong_count(dir) == 1));
         // Those whose last name has come leave the memory.
@@ -436,7 +480,7 @@ mod tests {
         let mut links = 400_000..u64::MAX;
         let error = loop {
             let link = links.next().unwrap();
-            if let Err(e) = firsts.insert(place, link, &dirs[1], long.clone()) {
+            if let Err(e) = firsts.insert(place, link, (&*dirs[1], long.clone()), State::Absent) {
                 break e;
             }
             assert!(link < 2_000_000, "it has none");

@@ -253,6 +253,65 @@ fn t25_what_gives_way_is_not_counted_one_by_one() {
     assert!(dir.path().join("to/n2").is_file());
 }
 
+/// The last further names are made after what is deleted has been counted: together more than that went.
+#[test]
+fn t25_what_gives_way_to_a_further_name_is_counted_with_what_is_deleted() {
+    for dry_run in [true, false] {
+        let dir = pair(&[]);
+        let at = |path: &str| dir.path().join(path);
+        fs::write(at("from/a"), "twice").unwrap();
+        fs::hard_link(at("from/a"), at("from/b")).unwrap();
+        fs::create_dir(at("to/b")).unwrap();
+        for extra in ["b/in", "e1", "e2", "e3"] {
+            fs::write(at("to").join(extra), extra).unwrap();
+        }
+        let options = TreeOptions {
+            delete: true,
+            archive: true,
+            max_delete: Some(3),
+            dry_run,
+            ..mirror()
+        };
+        let report = sync(dir.path(), &options).receiver;
+        let counts = (report.deleted, report.refused_deletes, report.failed);
+        assert_eq!(counts, (2, 3, 1), "{report:?}");
+        assert!(
+            ["e1", "e2", "e3"]
+                .iter()
+                .all(|name| at("to").join(name).exists())
+        );
+        assert_eq!(at("to/b").is_dir(), dry_run);
+    }
+}
+
+/// A fifo gave way without being counted.
+#[test]
+fn t25_whatever_gives_way_is_counted() {
+    for (max, counts, is_left) in [(2, (1, 1), true), (1, (1, 1), true), (3, (0, 0), false)] {
+        for dry_run in [true, false] {
+            let dir = pair(&[
+                (Is::Text(1), Is::Fifo),
+                (Is::Link(1), Is::Fifo),
+                (Is::Absent, Is::Text(1)),
+            ]);
+            let options = TreeOptions {
+                delete: true,
+                max_delete: Some(max),
+                dry_run,
+                ..mirror()
+            };
+            let report = sync(dir.path(), &options).receiver;
+            let refused = if max == 1 { (2, 2) } else { counts };
+            assert_eq!(
+                (report.failed, report.refused_deletes),
+                refused,
+                "{max} {report:?}"
+            );
+            assert_eq!(dir.path().join("to/n2").exists(), is_left || dry_run);
+        }
+    }
+}
+
 fn any_is() -> impl Strategy<Value = Is> {
     prop::sample::select(ALL.to_vec())
 }

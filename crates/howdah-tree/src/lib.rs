@@ -75,6 +75,8 @@ mod dry_tests;
 #[cfg(test)]
 mod equal_tests;
 #[cfg(test)]
+mod further_tests;
+#[cfg(test)]
 mod gate_tests;
 #[cfg(test)]
 mod kinds_tests;

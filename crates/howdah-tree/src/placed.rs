@@ -4,7 +4,6 @@ use super::queue::lock;
 use super::sum::FilesSum;
 use super::target::Wanted;
 use howdah_session::TreeOptions;
-use howdah_session::doubts::{Doubt, Doubts};
 use howdah_store::Wake;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -46,8 +45,8 @@ pub(crate) struct PlacedFiles {
     called: OnceLock<OsString>,
     /// Of all that came, if somebody wants that.
     sum: Option<FilesSum>,
-    /// Files with several names that are not in place.
-    doubts: Mutex<Doubts>,
+    /// Files with several names that are in place since somebody asked: not more than were on their way then.
+    firsts: Mutex<Vec<u64>>,
     wake: Wake,
 }
 
@@ -64,7 +63,7 @@ impl PlacedFiles {
             top: OnceLock::new(),
             called: OnceLock::new(),
             sum: options.sums.then(FilesSum::new),
-            doubts: Mutex::default(),
+            firsts: Mutex::default(),
             wake,
         }
     }
@@ -87,24 +86,14 @@ impl PlacedFiles {
         self.sum.as_ref()?.hash()
     }
 
-    /// A file with several names is not in place.
-    pub(crate) fn doubt(&self, link: u64, doubt: Doubt) {
-        lock(&self.doubts).note(link, doubt);
-    }
-
-    /// What is wrong with a file that a further name is to be given to.
-    pub(crate) fn doubt_of(&self, link: u64) -> Option<Doubt> {
-        lock(&self.doubts).of(link)
-    }
-
-    /// No further name of it comes.
-    pub(crate) fn forget(&self, link: u64) {
-        lock(&self.doubts).clear(link);
+    /// Numbers of the files with several names that have come.
+    pub(crate) fn take_firsts(&self) -> Vec<u64> {
+        std::mem::take(&mut *lock(&self.firsts))
     }
 
     fn add(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
         if let Some(link) = wanted.link {
-            self.forget(link);
+            lock(&self.firsts).push(link);
         }
         if let Some(sum) = &self.sum {
             sum.add(&self.below_top(&wanted.path()), bytes, hash);

@@ -115,8 +115,8 @@ impl Summary {
         let tree = self.tree.as_ref()?;
         if tree.refused_deletes > 0 {
             let text = format!(
-                "{} names would be deleted, more than --max-delete allows; none was, everything else \
-                 is in place",
+                "{} names would be deleted or give way, more than --max-delete allows; they stay, and \
+                 so nothing takes their place",
                 tree.refused_deletes
             );
             return Some(Error::new(ErrorKind::Limit, text));

@@ -4,6 +4,7 @@ use super::super::backup::Keep;
 use super::super::bounds::PACKED_MAX;
 use super::super::disks::SyncWay;
 use super::super::existing::refresh;
+use super::super::firsts::State;
 use super::super::hashing::{Hashers, Pending};
 use super::super::meta;
 use super::super::names::kind;
@@ -14,7 +15,6 @@ use super::super::stamps::modified;
 use super::super::target::{DirState, TargetDir, Wanted};
 use super::Placer;
 use super::found::{Decision, Found, Of};
-use howdah_session::doubts::Doubt;
 use howdah_session::entry::{Meta, Stamp};
 use howdah_session::verdict::{Rights, There, Verdict, verdict};
 use howdah_session::{Act, Reasons};
@@ -46,7 +46,13 @@ impl Placer<'_> {
         let dir = self.dir()?;
         if let Some(link) = link {
             let place = (&*self.shared.root, &*self.shared.at);
-            self.linked.insert(place, link, &dir, name.clone())?;
+            let state = if is_source {
+                State::InPlace
+            } else {
+                State::Absent
+            };
+            let first = (&*dir, name.clone());
+            self.linked.insert(place, link, first, state)?;
         }
         let is_twin = self.is_twin(&dir, &name);
         let mut found = Found {
@@ -110,22 +116,24 @@ impl Placer<'_> {
         let shared = self.shared;
         if matches!(found.decision, Decision::There) {
             self.answer(false)?;
+            self.note_first(found.link, State::InPlace)?;
             return self.settle_file(&found);
         }
         if let Decision::Link(like) = &found.decision {
             let wanted = (like.before, like.reasons);
             if self.give_like(&found, like)? {
+                let state = if shared.options.dry_run {
+                    State::Rewritten
+                } else {
+                    State::InPlace
+                };
+                self.note_first(found.link, state)?;
                 return self.answer(false);
             }
             found.decision = Decision::Want(wanted.0, wanted.1);
         }
-        if let Some(link) = found.link.filter(|_| !shared.options.dry_run) {
-            // Until it is in place.
-            let doubt = match found.decision {
-                Decision::Stays => Doubt::Stays,
-                _ => Doubt::Absent,
-            };
-            shared.placed.doubt(link, doubt);
+        if matches!(found.decision, Decision::Stays) {
+            self.note_first(found.link, State::Stays)?;
         }
         let Found {
             dir,
@@ -170,13 +178,14 @@ impl Placer<'_> {
             shared.quota.take_bytes(&path(), size)?;
         }
         if shared.options.dry_run {
-            if let Some(link) = link {
-                let place = (&*shared.root, &*shared.at);
-                self.linked.note_rewritten(place, link)?;
-            }
+            self.note_first(link, State::Rewritten)?;
             self.tell(Act::Copy, reasons, &dir.named().join(&name))?;
             self.note_moved(&dir, &name, index)?;
             return self.answer(true);
+        }
+        if link.is_some() {
+            // So that they do not become more than are on their way.
+            self.note_firsts()?;
         }
         let wanted = Wanted {
             dir,
@@ -211,6 +220,21 @@ impl Placer<'_> {
             }
         }
         self.answer(true)
+    }
+
+    /// That is known now of a file, if it has several names.
+    fn note_first(&mut self, link: Option<u64>, state: State) -> Result<(), StoreError> {
+        let Some(link) = link else { return Ok(()) };
+        let place = (&*self.shared.root, &*self.shared.at);
+        self.linked.note(place, link, state)
+    }
+
+    /// Those of them that have come are in place.
+    pub(super) fn note_firsts(&mut self) -> Result<(), StoreError> {
+        for link in self.shared.placed.take_firsts() {
+            self.note_first(Some(link), State::InPlace)?;
+        }
+        Ok(())
     }
 
     /// Keeps what is to be replaced. Its identity afterwards, for another name changes it; none where it had to be

@@ -15,7 +15,7 @@ use super::backup::Keep;
 use super::codec::{AnswerWriter, ManifestReader, refused};
 use super::delete::{Deleter, Extra, Extras, Inventory};
 use super::existing::until_room;
-use super::firsts::{First, Firsts};
+use super::firsts::{First, Firsts, State};
 use super::hashing::Hashers;
 use super::inside::{Above, Way, number};
 use super::links::{LinkLater, is_link_to, link_later, note_no_symlink, put_symlink, why_symlink};
@@ -27,8 +27,8 @@ use super::shared::Shared;
 use super::stamps::modified;
 use super::target::{DirState, TargetDir};
 use found::{Found, Past, PastHere};
-use howdah_session::deletion::{Named, Refused, may_delete, may_delete_so_many};
-use howdah_session::doubts::Doubt;
+use howdah_session::deletion::{Named, Refused, may_delete};
+use howdah_session::doubts::{gives_names, lets_names_go};
 use howdah_session::entry::{Entry, Meta};
 use howdah_session::unconfirmed::LINK_NUMBERS;
 use howdah_session::{Act, Change, Reasons};
@@ -100,7 +100,7 @@ pub(crate) struct Placer<'a> {
     named: bool,
     extras: Extras,
     extras_bytes: usize,
-    /// Names that gave way to something of another kind, with all that was in them.
+    /// Names that went: those that gave way to something of another kind, with all that was in them, and in the end what is deleted.
     cleared: Cell<u64>,
     /// Where names of the source are that are too many for the memory.
     spool: Option<Arc<Spool>>,
@@ -219,8 +219,8 @@ impl<'a> Placer<'a> {
         if shared.options.dry_run {
             // Nothing is to be waited for, and all is to be told before the last answer.
             self.make_links()?;
+            self.deletions(complete)?;
         }
-        let extras = self.deletions(complete)?;
         self.answers
             .borrow_mut()
             .end()
@@ -232,9 +232,10 @@ impl<'a> Placer<'a> {
         }
         self.make_links()?;
         if !shared.options.dry_run {
+            // Nothing gives way any more.
+            let extras = self.deletions(complete)?;
             self.deleter().delete(&extras);
         }
-        drop(extras);
         // Opened while it can be; its modes come later.
         let unfinished = self.unfinished.take();
         let unfinished = unfinished.and_then(|dir| shared.root.open_dir(&dir.path).ok());
@@ -319,20 +320,22 @@ impl<'a> Placer<'a> {
             }
             return Ok(Vec::new());
         }
-        let count = self.deleter().list(&extras, &mut |_| {});
-        if let Err(why) = may_delete_so_many(&shared.options, self.cleared.get(), count) {
-            self.refuse_to_delete(why);
-            return Ok(Vec::new());
+        if shared.options.max_delete.is_some() {
+            let count = self.deleter().list(&extras, &mut |_| {});
+            if let Err(why) = self.may_go(count) {
+                shared.refuse_to_delete(&why);
+                return Ok(Vec::new());
+            }
         }
         if shared.options.dry_run {
-            add(&shared.book.deleted, count);
             let mut told = Ok(());
-            self.deleter().list(&extras, &mut |path| {
+            let count = self.deleter().list(&extras, &mut |path| {
                 if told.is_ok() {
                     told = self.tell_below(Act::Delete, Reasons::EXTRA, path.to_path_buf());
                 }
             });
             told?;
+            add(&shared.book.deleted, count);
         }
         Ok(extras)
     }
@@ -346,17 +349,6 @@ impl<'a> Placer<'a> {
             Refused::NothingThere => shared.refuse_to_delete(
                 "there is nothing at the source; --delete-all deletes all the same",
             ),
-            Refused::TooMany(count, max) => {
-                add(&shared.book.refused_deletes, count);
-                shared.refuse_to_delete(&format!(
-                    "{count} names would go, more than the {max} that may{}",
-                    match self.cleared.get() {
-                        0 => String::new(),
-                        gone =>
-                            format!(", with the {gone} that gave way to what is of another kind"),
-                    }
-                ));
-            }
         }
     }
 
@@ -482,15 +474,16 @@ impl<'a> Placer<'a> {
 
     /// All files that were asked for are settled: gives them their further names.
     fn make_links(&mut self) -> Result<(), StoreError> {
+        self.note_firsts()?;
         for later in std::mem::take(&mut self.links) {
             let first = self
                 .linked
                 .get((&self.shared.root, &self.shared.at), later.link)?;
-            let doubt = self.shared.placed.doubt_of(later.link);
+            let doubt = first.as_ref().and_then(First::doubt);
             if self.stays(&later, first.as_ref()) {
                 self.shared.placed.keep(later.dir.named(), &later.name);
             } else if first.as_ref().is_some_and(|first| self.would_miss(first))
-                || doubt == Some(Doubt::Absent)
+                || !gives_names(doubt)
             {
                 let path = later.dir.named().join(&later.name);
                 let what = "is a further name of a file that does not come";
@@ -502,13 +495,15 @@ impl<'a> Placer<'a> {
                     self.tell_link(&later, first.as_ref())?;
                 }
                 // A name of what stays there is none of what is at the source.
-                if is_free && link_later(self.shared, first.as_ref(), &later) && doubt.is_none() {
+                if is_free
+                    && link_later(self.shared, first.as_ref(), &later)
+                    && lets_names_go(doubt)
+                {
                     self.note_moved(&later.dir, &later.name, later.number)?;
                 }
             }
             if later.last {
                 self.linked.remove(later.link);
-                self.shared.placed.forget(later.link);
             }
         }
         Ok(())
@@ -575,7 +570,7 @@ impl<'a> Placer<'a> {
     fn would_miss(&self, first: &First) -> bool {
         let is_file = |stat: Stat| kind(&stat) == FileType::RegularFile;
         self.shared.options.dry_run
-            && !first.is_rewritten
+            && first.state != State::Rewritten
             && !self.at_first(first).is_some_and(is_file)
     }
 
@@ -595,7 +590,7 @@ impl<'a> Placer<'a> {
                 let twin = self.at_first(first);
                 let is_same = twin
                     .is_some_and(|twin| (twin.st_dev, twin.st_ino) == (stat.st_dev, stat.st_ino));
-                if is_same && !first.is_rewritten {
+                if is_same && first.state != State::Rewritten {
                     return Ok(());
                 }
                 Reasons::TARGET

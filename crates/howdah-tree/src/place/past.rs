@@ -246,10 +246,6 @@ impl Placer<'_> {
             if is_far {
                 return Ok(false);
             }
-            if let Some(link) = found.link {
-                let place = (&*shared.root, &*shared.at);
-                self.linked.note_rewritten(place, link)?;
-            }
             add(&shared.book.linked, 1);
             shared.placed.keep(found.dir.named(), &found.name);
             let reasons = like.reasons.and(Reasons::LINK_DEST, true);

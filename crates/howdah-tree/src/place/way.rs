@@ -9,7 +9,7 @@ use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::Placer;
 use howdah_session::Reasons;
-use howdah_session::deletion::{Refused, may_delete_so_many};
+use howdah_session::deletion::{TooMany, may_delete_so_many};
 use howdah_store::calls::retry;
 use howdah_store::plain::irregular;
 use howdah_store::unwritable;
@@ -45,6 +45,8 @@ impl Placer<'_> {
         if is_dir {
             return self.clear_dir(fd, name, stat, &path);
         }
+        let counted = self.may_go(1);
+        counted.map_err(|why| format!("is {is} there, with which {why}"))?;
         if shared.options.dry_run {
             return Ok(());
         }
@@ -131,14 +133,8 @@ impl Placer<'_> {
                 "{STAYS} holds names that are to stay: they are excluded, in use or on another file system"
             ));
         }
-        let gone = self.cleared.get();
-        if let Err(Refused::TooMany(count, max)) = may_delete_so_many(options, gone, count) {
-            add(&shared.book.refused_deletes, count);
-            return Err(format!(
-                "{STAYS} has {count} names with it, more than the {max} that may go in all"
-            ));
-        }
-        self.cleared.set(gone.saturating_add(count));
+        let counted = self.may_go(count);
+        counted.map_err(|why| format!("is a directory there, with which {why}"))?;
         add(&shared.book.deleted, count);
         if options.dry_run {
             // The directory itself is told of by what takes its place.
@@ -156,6 +152,23 @@ impl Placer<'_> {
         } else {
             Err(format!("{STAYS} could not be removed in whole"))
         }
+    }
+
+    /// Counts names that are to go. Why none of them may, if it would be too many.
+    pub(super) fn may_go(&self, count: u64) -> Result<(), String> {
+        let shared = self.shared;
+        let gone = self.cleared.get();
+        if let Err(TooMany { count, max }) = may_delete_so_many(&shared.options, gone, count) {
+            add(&shared.book.refused_deletes, count);
+            let names = if count == 1 { "name" } else { "names" };
+            let why = format!("{count} {names} would go, more than the {max} that may");
+            return Err(match gone {
+                0 => why,
+                gone => format!("{why}, with the {gone} that gave way to what is of another kind"),
+            });
+        }
+        self.cleared.set(gone.saturating_add(count));
+        Ok(())
     }
 
     /// Where a name in that directory lies below the top of the copy.

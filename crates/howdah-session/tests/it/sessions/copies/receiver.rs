@@ -10,7 +10,7 @@ use crate::sessions::disk::{self, Content, Disk, Place, Trouble};
 use crate::sessions::sides::{Failure, NAME, Piece, Receiving, Said};
 use howdah_core::{ObjectId, RangeSet};
 use howdah_session::deletion::{Named, may_delete, may_delete_so_many};
-use howdah_session::doubts::{Doubt, Doubts};
+use howdah_session::doubts::{Doubt, gives_names, lets_names_go};
 use howdah_session::entry::{Entry, Meta};
 use howdah_session::holes::Announced;
 use howdah_session::message::Message;
@@ -192,7 +192,8 @@ pub(crate) struct Receiver {
     links_seen: u64,
     any: bool,
     linked: BTreeMap<u64, PathBuf>,
-    doubts: Doubts,
+    /// By their numbers, what is wrong with first names.
+    doubts: BTreeMap<u64, Doubt>,
     links: Vec<LinkLater>,
     expected: VecDeque<Wanted>,
     packs_ended: bool,
@@ -206,6 +207,8 @@ pub(crate) struct Receiver {
     extras: Vec<PathBuf>,
     /// Names that gave way.
     gone: u64,
+    /// The source was named in whole.
+    is_complete: bool,
     dirs: Vec<(PathBuf, Meta)>,
     /// In place, and not told; on the device only when it is moved to `placed`.
     unsafe_yet: Vec<u64>,
@@ -232,7 +235,7 @@ impl Receiver {
             links_seen: 0,
             any: false,
             linked: BTreeMap::new(),
-            doubts: Doubts::default(),
+            doubts: BTreeMap::new(),
             links: Vec::new(),
             expected: VecDeque::new(),
             packs_ended: false,
@@ -245,6 +248,7 @@ impl Receiver {
             unsettled: 0,
             extras: Vec::new(),
             gone: 0,
+            is_complete: false,
             dirs: Vec::new(),
             unsafe_yet: Vec::new(),
             placed: Vec::new(),
@@ -361,7 +365,7 @@ impl Receiver {
                 let level = self.levels.pop();
                 self.leave(level, self.terms.options.contents);
                 self.lacks |= !complete;
-                self.deletions(complete, to);
+                self.is_complete = complete;
                 self.encoder.end(out);
                 self.stage = Stage::Coming;
             }
@@ -402,23 +406,23 @@ impl Receiver {
     }
 
     /// What is to go: nothing if the source could not be read in whole, or if it is too much.
-    fn deletions(&mut self, complete: bool, to: &Destination) {
+    fn deletions(&mut self, to: &Destination) {
         let options = &self.terms.options;
         self.extras.retain(|path| !is_left_out(path));
         if self.extras.is_empty() {
             return;
         }
         let named = Named {
-            complete: complete || self.terms.wrong == Wrong::DeletesAnyway,
+            complete: self.is_complete || self.terms.wrong == Wrong::DeletesAnyway,
             any: self.any,
         };
         let names = self
             .extras
             .iter()
             .map(|path| to.fs.below(path).len() as u64);
-        let may = may_delete(options, named)
-            .and_then(|()| may_delete_so_many(options, self.gone, names.sum()));
-        if may.is_err() {
+        let is_allowed = may_delete(options, named).is_ok()
+            && may_delete_so_many(options, self.gone, names.sum()).is_ok();
+        if !is_allowed {
             self.extras.clear();
             self.report.refused_deletes += 1;
         }
@@ -435,16 +439,12 @@ impl Receiver {
             && !self.terms.rights.add_only
             && (!is_dir || count == 1 || options.delete)
             && !below.iter().any(|path| is_left_out(path))
-            && (!is_dir
-                || !options.delete
-                || may_delete_so_many(options, self.gone, count).is_ok());
+            && may_delete_so_many(options, self.gone, count).is_ok();
         if !may {
             self.report.failed += 1;
             return Ok(false);
         }
-        if is_dir && options.delete {
-            self.gone += count;
-        }
+        self.gone += count;
         for path in below {
             to.fs.remove(&path)?;
             to.cleared.insert(path);
@@ -553,7 +553,7 @@ impl Receiver {
         if let Some(link) = link {
             self.linked.insert(link, path.clone());
             // Until it is in place, or found to be.
-            self.doubts.note(link, Doubt::Absent);
+            self.doubts.insert(link, Doubt::Absent);
         }
         let wish = self.decide(&path, (size, &meta, hash), (index, link), to)?;
         self.encoder.file(wish != Wish::None, out);
@@ -617,7 +617,7 @@ impl Receiver {
         match decided {
             Verdict::Stays | Verdict::Hash => {
                 if let Some(link) = link {
-                    self.doubts.note(link, Doubt::Stays);
+                    self.doubts.insert(link, Doubt::Stays);
                 }
                 Ok(Wish::None)
             }
@@ -642,7 +642,7 @@ impl Receiver {
     /// A file has its name.
     fn is_in_place(&mut self, link: Option<u64>) {
         if let Some(link) = link {
-            self.doubts.clear(link);
+            self.doubts.remove(&link);
         }
     }
 

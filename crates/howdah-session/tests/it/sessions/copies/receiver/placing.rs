@@ -384,6 +384,7 @@ impl Receiver {
             Stage::Coming if !is_settled || !self.packs_ended => return Ok(false),
             Stage::Coming => {
                 self.make_links(to)?;
+                self.deletions(to);
                 Stage::Links
             }
             Stage::Links if !is_settled => return Ok(false),
@@ -397,6 +398,9 @@ impl Receiver {
                         to.fs.remove(&path)?;
                         self.report.deleted += 1;
                     }
+                }
+                if let Some(max) = self.terms.options.max_delete {
+                    assert!(self.gone + self.report.deleted <= max, "more went than may");
                 }
                 Stage::Dirs
             }
@@ -440,9 +444,8 @@ impl Receiver {
             if there.is_some() && self.terms.options.ignore_existing {
                 continue;
             }
-            let doubt = self.doubts.of(later.link);
-            let is_absent =
-                doubt == Some(Doubt::Absent) && self.terms.wrong != Wrong::LinksToAnything;
+            let doubt = self.doubts.get(&later.link).copied();
+            let is_absent = !gives_names(doubt) && self.terms.wrong != Wrong::LinksToAnything;
             let is_in_place = is_in_place && !is_absent;
             let (Some(id), Some(_), true) = (id, is_file, is_in_place) else {
                 self.report.failed += 1;
@@ -464,7 +467,7 @@ impl Receiver {
                 }
             }
             // A name of what stays there is none of what is at the source.
-            if doubt.is_none() {
+            if lets_names_go(doubt) {
                 self.settle(later.number);
             }
         }
