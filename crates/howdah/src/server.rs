@@ -30,6 +30,7 @@ mod session;
 #[cfg(test)]
 mod several_tests;
 mod share;
+mod shares;
 mod steering;
 mod strangers;
 

@@ -2,7 +2,7 @@
 //! what each wants of a rate that all share.
 
 use super::session::Session;
-use super::share::{Wish, grants};
+use super::shares::{Wish, grants};
 use crate::session::putting::Put;
 use howdah_core::Rate;
 use howdah_net::{ConnKey, Waker};
