@@ -89,6 +89,10 @@ fn beside<T>(
                     take(Instant::now(), false);
                 }
             }
+            // What came while this thread had no processor.
+            while sys::receive_now(socket, &mut buffer) {
+                take(Instant::now(), false);
+            }
         });
         let sent = send();
         over.store(true, Ordering::Relaxed);
@@ -212,7 +216,7 @@ mod tests {
         assert!(cores > 0 && gaps.iter().all(|gap| *gap >= GAP_MIN));
         let reads = reads(Duration::from_millis(20), Duration::from_micros(500)).unwrap();
         assert!(!reads.is_empty() && reads.len() <= 40);
-        assert!(reads.is_sorted_by_key(|(at, _)| *at) && reads[0].1);
+        assert!(reads.is_sorted_by_key(|(at, _)| *at));
     }
 
     #[test]
