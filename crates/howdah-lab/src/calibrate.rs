@@ -113,13 +113,16 @@ impl Calibration {
     }
 }
 
-/// The scenario whose cells on the testbed say what packets cost, sealed, sent and received: two sizes of them.
+/// The scenario whose cells on the testbed say what packets cost, sealed, sent and received: two sizes of them, at rates at which calls are
+/// full and timers are few.
 #[must_use]
 pub fn scenario(duration: Duration) -> String {
     let mut text = "id = \"calibrate\"\ntitle = \"What packets of two sizes cost\"\n".to_owned();
     let _ = write!(
         text,
-        "[axes]\nmtu = [1500, 9000]\n[path.main]\nrate = \"1gbit\"\nmtu = \"$mtu\"\nrtt = \"10ms\"\nbuffer = \"20ms\"\n\
+        "[axes]\n\
+         mtu = [{{ name = \"1500\", bytes = 1500, rate = \"2500mbit\" }}, {{ name = \"9000\", bytes = 9000, rate = \"5gbit\" }}]\n\
+         [path.main]\nrate = \"$mtu.rate\"\nmtu = \"$mtu.bytes\"\nrtt = \"10ms\"\nbuffer = \"20ms\"\n\
          [flow.main]\nvia = [\"main\"]\nprotocol = \"howdah\"\n[measure]\nduration = \"{}ms\"\n",
         duration.as_millis()
     );
