@@ -295,6 +295,8 @@ fn what_others_have_there_is_not_written_over() {
         assert_fails(&refused, 2, name);
         assert_fails(&refused, 2, "stays as it is");
     }
+    let file = lab(dir, "report results/t --csv a.md");
+    assert_fails(&file, 2, "--csv a.md: a file; name a directory");
     for name in names {
         let found = std::fs::read_to_string(dir.join(name)).unwrap();
         assert_eq!(found, mine, "{name}");

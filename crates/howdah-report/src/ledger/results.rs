@@ -52,6 +52,11 @@ impl<'a> Results<'a> {
         }
     }
 
+    /// They are the testbed's.
+    pub(super) const fn are_real(&self) -> bool {
+        self.are_real
+    }
+
     /// Where parts of a statement may lack by design, in words.
     pub(super) const fn where_parts_lack(&self) -> &'static str {
         if self.are_real {

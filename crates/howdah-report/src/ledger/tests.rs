@@ -207,6 +207,8 @@ fn what_real_programs_did_is_judged_beside_the_simulator() {
     // Not all can run there; of two in five nobody says how the five are.
     assert_eq!(verdict([930.0; 5], 4), "holds");
     assert_eq!(verdict([930.0; 5], 2), "cannot be judged");
+    let lacking = testbed_of("J.a1", &with([930.0; 5], 2)).unwrap();
+    assert!(!lacking.note.contains("run:"), "{lacking:?}");
     let real = testbed_of("J.a1", &with([930.0; 5], 4)).unwrap();
     assert!(real.note.contains("not on the testbed: htcp"), "{real:?}");
     assert_eq!(real.commits, ["0123456789"]);

@@ -21,6 +21,8 @@ const MIB: usize = GROUP as usize;
 /// Groups of the source; the child stops before the last one.
 const GROUPS: usize = 13;
 const IMAGES: u64 = 2_000;
+/// Groups that are written before the first of them is kept.
+const AHEAD: i64 = 2;
 const PART: &str = ".howdah-part";
 const JOURNAL: &str = ".howdah-journal";
 
@@ -78,6 +80,15 @@ fn write(engine: &Engine, sink: &mut Sink, data: &[u8], group: usize) {
     }
 }
 
+fn wait_until_kept(sink: &Sink, groups: i64) {
+    let since = Instant::now();
+    while (sink.kept_bytes() as i64) < groups * GROUP as i64
+        && since.elapsed() < Duration::from_mins(1)
+    {
+        std::thread::yield_now();
+    }
+}
+
 /// Run by [`f08_no_torn_or_reordered_write_is_believed`] under strace; alone it does nothing.
 #[test]
 fn child_copies_until_its_end() {
@@ -88,15 +99,12 @@ fn child_copies_until_its_end() {
     let data = fs::read(&places.source).unwrap();
     let mut sink = places.sink(&engine, data.len());
     // Not in order, as packets that are sent again.
-    for group in [0, 1, 3, 2, 5, 4, 7, 6, 8, 11, 10, 9] {
+    for (before, group) in (0..).zip([0, 1, 3, 2, 5, 4, 7, 6, 8, 11, 10, 9]) {
         write(&engine, &mut sink, &data, group);
+        // Claims come in the course of all of it, however busy the machine is.
+        wait_until_kept(&sink, before - AHEAD);
     }
-    let since = Instant::now();
-    while sink.kept_bytes() < (GROUPS as u64 - 1) * GROUP
-        && since.elapsed() < Duration::from_mins(1)
-    {
-        std::thread::yield_now();
-    }
+    wait_until_kept(&sink, GROUPS as i64 - 1);
     println!("KEPT {}", sink.kept_bytes());
     // Nothing is tidied up.
     std::process::exit(0);
@@ -313,15 +321,14 @@ fn f08_no_torn_or_reordered_write_is_believed() {
         .filter(|(_, _, claimed, _)| *claimed > 0)
         .count();
     println!("{claiming} of {IMAGES} images claim something, all of it is there");
-    assert!(claiming as u64 > IMAGES / 8);
+    assert!(claiming as u64 > IMAGES / 4);
     // A device that lies is found out by this test, so it looks at what matters.
     let lies = look(false)
         .iter()
         .filter(|(_, _, _, lie)| lie.is_some())
         .count();
     println!("{lies} would claim what is not there, if syncs did nothing");
-    // How many claim something at all is a matter of how the calls came to lie on a busy machine.
-    assert!(lies > claiming / 5);
+    assert!(lies as u64 > IMAGES / 8);
 
     // From some of them the copy goes on to its end.
     let engine = Engine::new();

@@ -145,6 +145,7 @@ impl Server {
             crowd: Crowd::default(),
             control: self.control.clone(),
             max_rate: self.max_rate,
+            sharing: 0,
             told: 0,
             next_show: Time::ZERO,
             next_share: Time::ZERO,

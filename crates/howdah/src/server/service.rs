@@ -87,7 +87,8 @@ pub(super) struct Service {
     pub(super) control: ServerControl,
     /// What all may move together, in each direction.
     pub(super) max_rate: Option<Rate>,
-    /// It was shared anew after so many changes on all loops.
+    /// So many of this loop share it, anew after so many changes on all loops.
+    pub(super) sharing: usize,
     pub(super) told: u64,
     /// When its sessions are shown again.
     pub(super) next_show: Time,
@@ -682,7 +683,9 @@ impl Application for Service {
     }
 
     fn take_in(&mut self, _now: Time, key: ConnKey, guest: Box<dyn Any + Send>) {
-        if let Ok(session) = guest.downcast() {
+        if let Ok(mut session) = guest.downcast::<Session>() {
+            // It shares a rate with those of this loop from now on.
+            session.shares = None;
             self.sessions.insert(key, *session);
         }
     }

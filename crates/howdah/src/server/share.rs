@@ -13,10 +13,11 @@ impl Service {
     /// somebody comes or goes.
     pub(super) fn share_rate(&mut self, now: Time, is_due: bool) {
         let Some(total) = self.max_rate else { return };
-        // Who comes in the moment in which another one goes, or turns round, is one who begins.
-        let mut has_changed = false;
+        // Who comes in the moment in which another one goes, or turns round, is one who begins; of those who vanish the number tells.
+        let (mut has_changed, mut sharing) = (false, 0);
         for session in self.sessions.values_mut() {
             let way = session.is_busy().then(|| session.receives());
+            sharing += usize::from(way.is_some());
             if way != session.shares.map(|shares| shares.receives) {
                 session.shares = way.map(|receives| Sharing {
                     receives,
@@ -25,6 +26,8 @@ impl Service {
                 has_changed = true;
             }
         }
+        has_changed |= sharing != self.sharing;
+        self.sharing = sharing;
         let told = self.company.changes();
         if !is_due && !has_changed && told == self.told {
             return;

@@ -54,6 +54,10 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         .map(|dir| super::summary(dir))
         .collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(out) = &args.csv {
+        if out.is_file() {
+            let message = format!("--csv {}: a file; name a directory", out.display());
+            return Err(Error::new(ErrorKind::Usage, message).into());
+        }
         for path in csv::paths(out) {
             own_file::check_there("--csv", &path, csv::is_begun_by)?;
         }
