@@ -46,7 +46,7 @@ pub(crate) struct SyncArgs {
     #[arg(long, requires = "delete")]
     pub(crate) delete_all: bool,
 
-    /// Delete nothing if more than N names would go
+    /// Delete no more than N names, those that give way included; of what SRC does not have all, or nothing
     #[arg(long, value_name = "N", requires = "delete")]
     pub(crate) max_delete: Option<u64>,
 
