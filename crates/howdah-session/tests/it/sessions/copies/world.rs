@@ -91,6 +91,8 @@ pub(crate) struct World {
     to: Destination,
     /// What was there first.
     before: BTreeMap<PathBuf, Node>,
+    /// Further names of it, given by a copy that left it as it was: they stay as it does, also when the first is gone.
+    further: BTreeMap<PathBuf, Vec<Node>>,
     /// What the source has had.
     ever: BTreeMap<PathBuf, Vec<Node>>,
     /// What a source that was named in whole did not have.
@@ -133,6 +135,7 @@ impl World {
             is_put: below(&mut random, 2) == 0,
             faults: below(&mut random, 7) as u32,
             before: all(&fs),
+            further: BTreeMap::new(),
             ever: ever.collect(),
             to: Destination {
                 fs,

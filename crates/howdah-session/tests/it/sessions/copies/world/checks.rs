@@ -3,11 +3,12 @@
 use super::*;
 
 impl World {
-    pub(super) fn check_names(&self) -> Result<(), String> {
+    pub(super) fn check_names(&mut self) -> Result<(), String> {
         if self.is_hostile(!self.is_put) {
             // The destination is his.
             return Ok(());
         }
+        self.note_further_names();
         for (path, node) in self.to.fs.nodes() {
             let stays = self.before.get(path) == Some(node) || self.is_begun_dir(path, node);
             if stays || self.is_name_of_what_stays(path, node) {
@@ -43,15 +44,32 @@ impl World {
         Ok(())
     }
 
+    /// What was given a further name of what stays.
+    fn note_further_names(&mut self) {
+        let all = self.to.fs.nodes();
+        let further: Vec<(PathBuf, Node)> = all
+            .filter(|(path, node)| self.is_name_of_what_stays(path, node))
+            .map(|(path, node)| (path.clone(), node.clone()))
+            .collect();
+        for (path, node) in further {
+            let nodes = self.further.entry(path).or_default();
+            if !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+    }
+
     /// A further name of a file that was to stay as it was.
     pub(super) fn is_name_of_what_stays(&self, path: &Path, node: &Node) -> bool {
         let id = self.to.fs.id(path);
-        let twins = self.to.fs.paths().filter(|twin| self.to.fs.id(twin) == id);
+        let mut twins = self.to.fs.paths().filter(|twin| self.to.fs.id(twin) == id);
         let options = &self.terms.options;
+        let stays = |name: &Path| {
+            let further = self.further.get(name);
+            self.before.get(name) == Some(node) || further.is_some_and(|all| all.contains(node))
+        };
         (options.ignore_existing || options.update || self.terms.rights.add_only)
-            && twins
-                .into_iter()
-                .any(|twin| self.before.get(twin) == Some(node))
+            && twins.any(|twin| stays(twin))
     }
 
     /// A directory, of which only the end tells what it is to be.
