@@ -3,7 +3,7 @@
 //! `cargo run --release -p howdah-proto --features sim --example starts -- [RATES_MBIT [RTTS_MS [QUEUES_MS [LOSSES_PERCENT [SEEDS [HOSTS]]]]]]`
 //!
 //! Lists are written with commas, `-` is the usual list; HOSTS is `ideal`, `testbed` or both. With `WARM=1` the path
-//! is remembered from a transfer before, with `WARM=2` when it had twice today's capacity. With `TRACE=1` each cell tells what its rate control
+//! is remembered from a transfer before, with `WARM=2` when it had twice today's capacity. With `TRAIN=0` the first flight is no train. With `TRACE=1` each cell tells what its rate control
 //! thinks. A line for each group: cells, share of cells as asked (t90 of at most 5 RTT, at most 3.5 RTT lost, at most 0.3 % dropped by the queue), medians and 90th percentiles.
 
 use howdah_core::{Rate, Span, Time};
@@ -90,6 +90,7 @@ fn run(cell: &Cell, verbose: bool) -> Start {
         rtt: Span::from_secs_f64(cell.rtt_ms / 1e3),
         loss: cell.loss / 100.0,
     });
+    settings.train = std::env::var_os("TRAIN").is_none_or(|train| train != "0");
     let mut client = SimEndpoint::client(settings, cell.seed);
     let id = client.connection_mut().allocate_object();
     client.connection_mut().send_object(id, None, u64::MAX);

@@ -29,6 +29,9 @@ pub struct Config {
     pub ecn: bool,
     /// What the last connection knew of the path to this peer, if somebody remembers it.
     pub path: Option<PathKnowledge>,
+    /// Of a client that is about to send much: its first flight is a train of packets, 38 kB, by which the server measures the path while the
+    /// handshake goes on. Without, this is known a round trip later.
+    pub train: bool,
 }
 
 impl Config {
@@ -45,6 +48,7 @@ impl Config {
             knock: None,
             ecn: true,
             path: None,
+            train: false,
         }
     }
 }

@@ -54,7 +54,7 @@ const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST
 const CLIENT_ID: ConnectionId = ConnectionId(1);
 const SERVER_ID: ConnectionId = ConnectionId(2);
 
-/// The settings of simulated connections: without marks, unless a test or scenario has a queue that gives some.
+/// The settings of simulated connections: without marks, unless a test or scenario has a queue that gives some, and without a train ahead.
 pub fn sim_config() -> Config {
     Config {
         ecn: false,

@@ -43,6 +43,11 @@ impl HandshakeSpace {
         number
     }
 
+    /// How many numbers were taken.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.next_number
+    }
+
     /// Next bytes to send, at most `max`.
     pub(crate) fn next_chunk(&mut self, max: usize) -> Option<(u64, &[u8])> {
         let start = self.sent.max(self.acked);
@@ -52,6 +57,11 @@ impl HandshakeSpace {
         }
         self.sent = end;
         Some((start as u64, &self.outgoing[start..end]))
+    }
+
+    /// Takes all as sent.
+    pub(crate) fn skip(&mut self) {
+        self.sent = self.outgoing.len();
     }
 
     pub(crate) fn has_unsent(&self) -> bool {

@@ -7,8 +7,8 @@ use crate::ssh::{FarEnd, Watched};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Transport};
 use howdah_core::Span;
 use howdah_net::{Clock, Endpoint, EndpointConfig, Tunnel};
-use howdah_proto::Config;
 use howdah_proto::error::ConnectionError;
+use howdah_proto::{Config, Policy};
 use rustix::io::Errno;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -82,6 +82,9 @@ pub(crate) fn reach(
             _ => None,
         };
         protocol.path = remembered.and_then(|(address, paths)| paths.recall(address));
+        // Others would have to make room for a train.
+        let is_fair = protocol.policy == Policy::Fair;
+        protocol.train = matches!(way, Way::Udp(_)) && is_fair && client.sends_much();
         let patience = protocol.handshake_timeout.as_millis() / 1000;
         let open = || open(way, protocol, clock, line.far_end);
         // The threads of a tunnel hear the network, too.

@@ -11,6 +11,9 @@ use howdah_tree::{ComparisonState, ReceiverEnds, TreeSource, TreeTarget};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// A hundred trains.
+const MUCH_BYTES: u64 = 4 << 20;
+
 /// What the copy is to do.
 #[derive(Debug)]
 pub(crate) enum Task {
@@ -81,6 +84,22 @@ impl Task {
             self,
             Self::Put { .. } | Self::PutLease(_) | Self::PutTree { .. }
         )
+    }
+
+    /// Whether so much may go to the server that a train ahead of it is next to nothing ([`Config::train`](howdah_proto::Config::train)).
+    pub(crate) fn puts_much(&self) -> bool {
+        match self {
+            Self::Put { source, .. } => match source {
+                // (What is no file has no size yet.)
+                Location::File(path) => std::fs::metadata(path)
+                    .is_ok_and(|meta| !meta.is_file() || meta.len() >= MUCH_BYTES),
+                Location::Zero(bytes) => *bytes >= MUCH_BYTES,
+                _ => true,
+            },
+            Self::PutTree { options, .. } => !options.dry_run,
+            Self::PutLease(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether files are moved.

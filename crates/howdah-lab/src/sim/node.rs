@@ -222,6 +222,9 @@ impl Node {
     }
 }
 
+/// From so much on a copy begins with a train.
+const MUCH_BYTES: u64 = 4 << 20;
+
 fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
     let mut config = sim_config();
     config.ecn = wish.marks;
@@ -233,6 +236,8 @@ fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
         Manner::Background => Policy::Background,
         Manner::Fixed => Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0))),
     };
+    config.train =
+        manner == Manner::Fair && wish.size_bytes.is_none_or(|bytes| bytes >= MUCH_BYTES);
     config.share = Share::one_of(wish.options.share_of.unwrap_or(1).into());
     let [seed, other] = wish.seeds;
     let sender = SimEndpoint::sender(wish.start, config.clone(), seed, wish.size_bytes);

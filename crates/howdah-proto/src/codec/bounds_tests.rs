@@ -2,7 +2,7 @@
 
 use super::{
     CodecError, Coverage, EcnCounts, Frame, FrameWriter, Reader, Report, Run, RxSample, SinkState,
-    Writer, frames, limits, run_len,
+    TrainSeen, Writer, frames, limits, run_len,
 };
 use howdah_core::{Ecn, ObjectId};
 
@@ -181,6 +181,19 @@ fn frames_are_bounded() {
     assert!(crypto(16_385, 0).is_err() && crypto(0, 16_385).is_err());
     assert!(first(&Frame::CryptoAck(16_384)).is_ok());
     assert!(first(&Frame::CryptoAck(16_385)).is_err());
+    let train = |from, last, packets| {
+        let span_us = u32::MAX;
+        let seen = TrainSeen {
+            first: from,
+            last,
+            packets,
+            rx_time_us: u64::MAX,
+            span_us,
+        };
+        first(&Frame::Train(seen)).is_ok()
+    };
+    assert!(train(0, 19, 20) && train(18, 19, 0));
+    assert!(!train(0, 20, 1) && !train(7, 7, 1) && !train(8, 7, 1) && !train(4, 7, 5));
     let most = limits::MAX_OFFSET;
     for (offset, is_fine) in [(most, true), (most + 1, false)] {
         let control = Frame::Control {

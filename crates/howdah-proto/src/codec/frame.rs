@@ -17,6 +17,7 @@ const PATH_RESPONSE: u8 = 0x09;
 const CLOSE: u8 = 0x0a;
 const HANDSHAKE_DONE: u8 = 0x0b;
 const CREDIT: u8 = 0x0c;
+const TRAIN: u8 = 0x0d;
 
 /// One frame, borrowed from the packet.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +78,49 @@ pub enum Frame<'a> {
         /// First byte that must wait.
         window_end: u64,
     },
+    /// How the packets of the client's first flight arrived (handshake packets only).
+    Train(TrainSeen),
+}
+
+/// What a server saw of the train in a client's first flight, by the numbers of its Initial packets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TrainSeen {
+    /// The first that came.
+    pub first: u32,
+    /// The last that came so far, after it and below [`limits::MAX_TRAIN`].
+    pub last: u32,
+    /// How many came.
+    pub packets: u32,
+    /// When the first came, by the server's clock, in microseconds.
+    pub rx_time_us: u64,
+    /// Time between the arrivals of the two, in microseconds.
+    pub span_us: u32,
+}
+
+impl TrainSeen {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+        fn small(reader: &mut Reader<'_>, most: u32) -> Result<u32, CodecError> {
+            let number = reader.varint_at_most(most.into())?;
+            u32::try_from(number).map_err(|_| CodecError::LimitExceeded)
+        }
+        let seen = Self {
+            first: small(reader, limits::MAX_TRAIN - 1)?,
+            last: small(reader, limits::MAX_TRAIN - 1)?,
+            packets: small(reader, limits::MAX_TRAIN)?,
+            rx_time_us: reader.varint()?,
+            span_us: small(reader, u32::MAX)?,
+        };
+        let is_train = seen.first < seen.last && seen.packets <= seen.last - seen.first + 1;
+        is_train.then_some(seen).ok_or(CodecError::LimitExceeded)
+    }
+
+    fn encode(self, writer: &mut Writer<'_>) {
+        for number in [self.first, self.last, self.packets] {
+            writer.varint(number.into());
+        }
+        writer.varint(self.rx_time_us);
+        writer.varint(self.span_us.into());
+    }
 }
 
 impl Frame<'_> {
@@ -89,6 +133,7 @@ impl Frame<'_> {
                 | Self::ReportAck { .. }
                 | Self::CryptoAck(_)
                 | Self::Close { .. }
+                | Self::Train(_)
         )
     }
 }
@@ -195,6 +240,7 @@ impl<'a> FrameIter<'a> {
                 object: reader.object()?,
                 window_end: reader.varint_at_most(limits::MAX_OFFSET)?,
             },
+            TRAIN => Frame::Train(TrainSeen::decode(reader)?),
             unknown => return Err(CodecError::UnknownFrame(unknown)),
         })
     }
@@ -287,6 +333,10 @@ impl<'a> FrameWriter<'a> {
                 writer.varint(object.get());
                 writer.varint(window_end);
             }
+            Frame::Train(seen) => {
+                writer.u8(TRAIN);
+                seen.encode(writer);
+            }
         }
     }
 }
@@ -306,9 +356,9 @@ mod tests {
         /// smallest ones there are asks for no more.
         #[test]
         fn h4_a_packet_is_as_much_work_as_it_has_bytes(
-            kind in 0..14u8,
+            kind in 0..15u8,
             tail in prop::collection::vec(any::<u8>(), 0..40),
-            bytes in prop::collection::vec(0..14u8, 0..3_000),
+            bytes in prop::collection::vec(0..15u8, 0..3_000),
         ) {
             let repeated = [&[kind][..], &tail].concat();
             let repeated = repeated.repeat(limits::MAX_DATAGRAM / repeated.len());
@@ -356,7 +406,7 @@ mod tests {
 
     fn any_frame() -> impl Strategy<Value = (u8, u64, u64, Vec<u8>)> {
         (
-            0u8..12,
+            0u8..13,
             any::<u64>(),
             any::<u64>(),
             prop::collection::vec(any::<u8>(), 0..64),
@@ -391,6 +441,16 @@ mod tests {
                 window_end: b >> 2,
             },
             10 => Frame::Padding,
+            11 => {
+                let (first, more) = ((a % 10) as u32, 1 + (a >> 8) as u32 % 10);
+                Frame::Train(TrainSeen {
+                    first,
+                    last: first + more,
+                    packets: (b >> 32) as u32 % (more + 2),
+                    rx_time_us: a,
+                    span_us: b as u32,
+                })
+            }
             _ => Frame::Data {
                 object: ObjectId::new(a),
                 offset: b >> 2,

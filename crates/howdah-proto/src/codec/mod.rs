@@ -11,7 +11,7 @@ mod primitives;
 mod report;
 mod retry;
 
-pub use frame::{Frame, FrameWriter, frames};
+pub use frame::{Frame, FrameWriter, TrainSeen, frames};
 pub(crate) use frame::{data_frame, leading_data};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
 pub use header::{VERSION, expand_packet_number};
@@ -48,4 +48,6 @@ pub mod limits {
     pub const MAX_LATE: u64 = 64;
     /// Arrival samples in one report.
     pub const MAX_SAMPLES: u64 = 8;
+    /// Packets of a client's first flight that are looked at as a train.
+    pub const MAX_TRAIN: u32 = 20;
 }

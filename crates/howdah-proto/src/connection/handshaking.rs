@@ -102,6 +102,7 @@ impl Connection {
         }
         self.apply_rate(now);
         self.pace.pacer.grant(now, RateControl::opening_bytes());
+        self.heed_train(now);
         self.alive.last_eliciting_sent_at = now;
         self.alive.last_feedback_at = now;
         let overhead = if self.reach.remote.is_ipv4() { 28 } else { 48 };
@@ -112,16 +113,18 @@ impl Connection {
             self.opening.confirmed = true;
             self.begin_marking();
         }
+        // What comes before the server has the keys is lost. (It has no flight of its own any more.)
+        self.opening.train.twice = self.side == Side::Client && self.config.train;
         // (There are no tickets: nothing more is to be said by TLS, and it keeps some kilobytes.)
         let peer_key = self.opening.handshake.end();
         self.events.push_back(Event::Connected { peer_key });
     }
 
-    /// A handshake packet was opened.
+    /// A handshake packet was opened; it `fills` a train, and its hello has most likely come before.
     pub(super) fn on_handshake_frames(
         &mut self,
         now: Time,
-        level: Level,
+        (level, fills): (Level, bool),
         body: &[u8],
     ) -> Result<(), PeerMisbehaved> {
         // Another packet of the flight has found room.
@@ -143,8 +146,11 @@ impl Connection {
                     {
                         self.pace.rtt.on_sample(now, now.since(at));
                     }
-                    if !space.on_crypto(offset, bytes)? {
-                        self.peer_repeats(now);
+                    let owed = space.ack_due;
+                    match space.on_crypto(offset, bytes)? {
+                        true => {}
+                        false if fills => space.ack_due = owed,
+                        false => self.peer_repeats(now),
                     }
                 }
                 Frame::CryptoAck(offset) => {
@@ -162,6 +168,9 @@ impl Connection {
                 Frame::Close { code, reason } => {
                     self.on_close_frame(code, reason);
                     return Ok(());
+                }
+                Frame::Train(seen) if level == Level::Handshake && self.config.train => {
+                    self.on_train(now, seen);
                 }
                 _ => return Err(PeerMisbehaved::MisplacedFrame),
             }
@@ -286,7 +295,7 @@ impl Connection {
         }
     }
 
-    fn rewind_flight(&mut self) {
+    pub(super) fn rewind_flight(&mut self) {
         for space in &mut self.opening.spaces {
             space.rewind();
         }

@@ -7,6 +7,7 @@ mod parts;
 mod receive;
 mod stats;
 mod timers;
+mod train;
 mod transmit;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the user says about the pace: a limit, a pause, a policy. All of it may change at any time.
 
 use super::Connection;
+use crate::rate::BURST;
 use crate::{PathKnowledge, Policy, Share};
 use howdah_core::{Rate, Time};
 
@@ -98,7 +99,8 @@ impl Connection {
         self.pace.pacer.set_rate(now, rate);
         self.pace.pacer.set_burst(self.pace.rate.burst());
         if raised && let Some(bytes) = self.pace.rate.first_burst_bytes(rate) {
-            self.pace.pacer.grant(now, bytes);
+            // What the opening proves of the path says nothing of what the user allows.
+            self.pace.pacer.grant(now, bytes.min(cap.bytes_in(BURST)));
         }
         if self.pace.rate.take_ask() {
             self.alive.pings_due = self.alive.pings_due.max(1);

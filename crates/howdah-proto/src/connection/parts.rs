@@ -1,5 +1,6 @@
 //! What a connection is made of, by what it is for.
 
+use super::train::Train;
 use super::transmit::Tail;
 use super::{PathChallenge, ReportWish};
 use crate::codec::{Cookie, SinkState};
@@ -41,6 +42,7 @@ pub(super) struct Opening {
     pub(super) busy_told: u32,
     pub(super) done_due: bool,
     pub(super) confirmed: bool,
+    pub(super) train: Train,
 }
 
 impl Opening {
@@ -61,6 +63,7 @@ impl Opening {
             busy_told: 0,
             done_due: false,
             confirmed: false,
+            train: Train::default(),
         }
     }
 }

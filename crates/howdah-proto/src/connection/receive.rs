@@ -1,5 +1,6 @@
 //! A datagram comes in.
 
+use super::train::FILLING;
 use super::{Connection, Event, PathChallenge, ReportWish, State};
 use crate::codec::{
     ConnectionId, DATA_HEADER_LEN, Frame, Header, Level, RetryPacket, VERSION,
@@ -132,7 +133,7 @@ impl Connection {
             } => {
                 if version == VERSION && datagram.len() >= header_len + TAG_LEN {
                     let id = (level, number, source);
-                    self.handle_handshake(now, arriving.from, datagram, header_len, id);
+                    self.handle_handshake(now, arriving, datagram, header_len, id);
                 } else {
                     self.stats.datagrams_refused += 1;
                 }
@@ -147,7 +148,7 @@ impl Connection {
     fn handle_handshake(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        arriving: &Arriving,
         datagram: &mut [u8],
         header_len: usize,
         (level, number, source): (Level, u32, ConnectionId),
@@ -160,12 +161,13 @@ impl Connection {
         let Some(keys) = &self.opening.spaces[level.index()].keys else {
             return;
         };
+        let size = datagram.len();
         let (head, body) = datagram.split_at_mut(header_len);
         let Ok(len) = keys.remote.open(number.into(), head, body) else {
             self.stats.datagrams_refused += 1;
             return;
         };
-        if from != self.reach.remote {
+        if arriving.from != self.reach.remote {
             // A handshake does not move; whoever copies packets to another address gains nothing.
             return;
         }
@@ -182,8 +184,13 @@ impl Connection {
             // Anybody can make Initial packets; nobody needs them any more (RFC 9001 4.9.1).
             self.opening.spaces[0] = HandshakeSpace::default();
         }
-        let body = &body[..len];
-        if let Err(offence) = self.on_handshake_frames(now, level, body) {
+        let is_of_flight = level == Level::Initial && self.side == Side::Server;
+        let fills = is_of_flight && size == FILLING;
+        if is_of_flight {
+            let train = &mut self.opening.train;
+            train.on_packet(number, arriving.rx_time, fills);
+        }
+        if let Err(offence) = self.on_handshake_frames(now, (level, fills), &body[..len]) {
             self.on_misbehaved(now, offence);
         }
     }
@@ -430,7 +437,7 @@ impl Connection {
                 Frame::Credit { object, window_end } => {
                     self.streams.outgoing.on_credit(object, window_end);
                 }
-                Frame::Crypto { .. } | Frame::CryptoAck(_) => {
+                Frame::Crypto { .. } | Frame::CryptoAck(_) | Frame::Train(_) => {
                     return Err(PeerMisbehaved::MisplacedFrame);
                 }
             }

@@ -112,9 +112,14 @@ impl Connection {
                 self.close_packet(sink)
             }
             State::Handshaking if self.opening.busy_until.is_some() => None,
-            State::Handshaking => self.handshake_packet(now, sink),
+            State::Handshaking => self
+                .handshake_packet(now, sink)
+                .or_else(|| self.flight_again(now, sink))
+                .or_else(|| self.train_packets(max_segments, max_bytes, sink))
+                .or_else(|| self.train_seen_packet(sink)),
             State::Established => self
                 .handshake_packet(now, sink)
+                .or_else(|| self.flight_again(now, sink))
                 .or_else(|| self.path_packet(now, sink))
                 .or_else(|| self.misc_packet(now, sink))
                 .or_else(|| self.probe_packet(now, sink))
@@ -138,12 +143,12 @@ impl Connection {
         }
     }
 
-    fn count_sent(&mut self, bytes: usize) {
+    pub(super) fn count_sent(&mut self, bytes: usize) {
         self.stats.datagrams_sent += 1;
         self.stats.bytes_sent += bytes as u64;
     }
 
-    fn single(destination: SocketAddr, bytes: usize) -> TransmitInfo {
+    pub(super) fn single(destination: SocketAddr, bytes: usize) -> TransmitInfo {
         TransmitInfo {
             destination,
             segment_size: bytes,
@@ -156,7 +161,7 @@ impl Connection {
 
     // ---- Handshake packets -------------------------------------------------------------------
 
-    fn handshake_header(&mut self, level: Level) -> Header {
+    pub(super) fn handshake_header(&mut self, level: Level) -> Header {
         Header::Handshake {
             level,
             version: VERSION,
@@ -180,7 +185,11 @@ impl Connection {
         limits::MIN_DATAGRAM.min(saturating_usize(credit))
     }
 
-    fn handshake_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
+    pub(super) fn handshake_packet(
+        &mut self,
+        now: Time,
+        sink: &mut impl PacketSink,
+    ) -> Option<TransmitInfo> {
         let level = crate::space::LEVELS.into_iter().find(|level| {
             let space = &self.opening.spaces[level.index()];
             space.keys.is_some() && (space.has_unsent() || space.ack_due)
@@ -265,32 +274,7 @@ impl Connection {
         } else {
             Level::Initial
         };
-        let header = self.handshake_header(level);
-        let mut head = Vec::new();
-        header.encode(&mut head);
-        let header_len = head.len();
-        FrameWriter::new(&mut head).frame(&frame);
-        let (header, frames) = head.split_at(header_len);
-        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else {
-            return None;
-        };
-        let packet = PacketOut {
-            header,
-            frames,
-            payload: None,
-            padding: 0,
-            number: number.into(),
-            key: &self.opening.spaces[level.index()].keys.as_ref()?.local,
-        };
-        let bytes = packet.wire_len();
-        if !self.reach.validated
-            && self.reach.bytes_to_unvalidated + bytes as u64 > self.reach.bytes_from_unvalidated
-        {
-            return None;
-        }
-        self.reach.bytes_to_unvalidated += bytes as u64;
-        sink.packet(&packet);
-        self.count_sent(bytes);
+        let bytes = self.lone_packet(level, &frame, None, sink)?;
         Some(Self::single(self.reach.remote, bytes))
     }
 

@@ -17,11 +17,12 @@ mod target;
 use self::parts::{Bound, Delays, Echo, Losses, Probing, Receiver};
 use super::company::{Company, Overflows};
 use super::drains::{Drains, Seen};
-use super::history::{History, Sample};
+use super::history::{History, Sample, one_way_delay};
 use super::marks::{Marks, Weight};
 use super::overflow::Overflow;
 use super::room::Room;
-use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
+use super::startup::{self, BURST, Heard, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
+use super::trains::TrainPoint;
 use super::yielding::Yielding;
 use super::{Feedback, Measured, PathKnowledge, Phase, Share};
 use crate::rtt::WindowedMin;
@@ -33,6 +34,8 @@ pub(super) const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
 const OPENING_PACKETS: u64 = 32;
 /// No more bytes are sent before the first report.
 const UNHEARD_BYTES: u64 = 256_000;
+/// ... and no more than this if the train ahead has shown that the path is fast: a burst that shows how fast. Whether others fill it only a report can tell.
+const SHOWN_BYTES: u64 = 1_000_000;
 /// Half of the queue target at `TARGET_AT_RATE`, without a cap; the other half falls with the rate.
 const TARGET: Span = Span::from_micros(1_250);
 const TARGET_AT_RATE: f64 = 10e9;
@@ -78,6 +81,8 @@ const K_YOUNG: f64 = 1.2;
 const STEER_MAX_YOUNG: f64 = 1.15;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
+/// So many round trips after start-up it goes beyond what that has shown by small steps.
+const CAREFUL_RTTS: u64 = 12;
 /// Growth per RTT on the way back to a rate that the receiving host lost and the path did not.
 const PROBE_BACK: f64 = 1.0;
 /// Share of that rate that is gone back to; also what is left of the memory after each relapse.
@@ -210,6 +215,17 @@ impl Fair {
         }
     }
 
+    /// What came of the train that was sent with the handshake.
+    pub(super) fn on_ahead(&mut self, now: Time, points: &[TrainPoint; 2], whole: bool) {
+        if let Stage::Startup(startup) = &mut self.stage {
+            self.rate = startup.on_ahead(points, whole, self.rate);
+            // Nothing of ours was before the first packet of all.
+            let [first, _] = points;
+            let delay = one_way_delay(first.sent_time, first.rx_time);
+            self.delays.base_owd.push(now, delay);
+        }
+    }
+
     pub(super) fn knowledge(&self) -> Option<PathKnowledge> {
         (!self.starts()).then(|| PathKnowledge {
             capacity: self.capacity,
@@ -256,11 +272,11 @@ impl Fair {
             // What is unreported may grow with the rate, but not past two round trips of it; and the first report must
             // come before there is much. A round trip that is long because of a crowd is no reason to send more into it.
             let window = self.rate.bytes_in(self.delays.base_rtt * 2 + WINDOW_SLACK);
-            let unheard = self.history.len() == 0 && startup.best() == Rate::ZERO;
-            let most = if unheard && !startup.is_resuming() {
-                UNHEARD_BYTES
-            } else {
-                u64::MAX
+            let most = match startup.heard() {
+                _ if self.history.len() > 0 => u64::MAX,
+                Heard::Nothing => UNHEARD_BYTES,
+                Heard::Train => SHOWN_BYTES,
+                Heard::Of => u64::MAX,
             };
             return window.min(most).max(initial);
         }
@@ -374,6 +390,8 @@ impl Fair {
                 self.link_seen = link;
                 let sure = shown.filter(|_| startup.is_sure());
                 self.probing.looking.begin(sure);
+                let careful_until = feedback.now + feedback.smoothed_rtt * CAREFUL_RTTS;
+                self.probing.shown = shown.map(|link| (link, careful_until));
                 self.company.on_arrived(feedback.now, link);
                 self.stage = Stage::Cruise;
                 if !late {
@@ -561,7 +579,7 @@ impl Fair {
             let noise = self.delays.noise.allowance();
             self.probing
                 .step(feedback.now, feedback.smoothed_rtt, sample, noise);
-            steer = steer.max(1.0 + self.probing.share);
+            steer = steer.max(self.probing.more(now, self.capacity));
         }
         self.rate = self.capacity.mul_f64(steer).max(RATE_MIN);
         if self.is_short()

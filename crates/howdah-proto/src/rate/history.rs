@@ -28,9 +28,14 @@ pub(crate) struct Point {
 impl Point {
     /// How long the newest packet was under way, in nanoseconds. The clocks have different origins, so only differences of this mean anything.
     pub(super) fn one_way_delay(&self) -> u64 {
-        let delay = self.rx_time.nanos_after(self.sent_time);
-        delay.saturating_add(CLOCK_ORIGIN).max(0).cast_unsigned()
+        one_way_delay(self.sent_time, self.rx_time)
     }
+}
+
+/// See [`Point::one_way_delay`].
+pub(super) fn one_way_delay(sent_time: Time, rx_time: Time) -> u64 {
+    let delay = rx_time.nanos_after(sent_time);
+    delay.saturating_add(CLOCK_ORIGIN).max(0).cast_unsigned()
 }
 
 /// Delivery between two points.

@@ -28,6 +28,7 @@ use howdah_core::{Rate, Span, Time};
 pub use knowledge::PathKnowledge;
 pub use share::Share;
 use smallvec::SmallVec;
+pub(crate) use startup::BURST;
 pub(crate) use trains::TrainPoint;
 
 /// How the path is shared.
@@ -244,6 +245,14 @@ impl RateControl {
     pub(crate) fn resume(&mut self, known: &PathKnowledge, rtt: Span) {
         if matches!(self.in_force, InForce::Fair) && known.fits(rtt) {
             self.fair.resume(known);
+            self.renew_window();
+        }
+    }
+
+    /// What came of the train that was sent with the handshake: its ends, and whether nearly all of it came.
+    pub(crate) fn on_ahead(&mut self, now: Time, points: &[TrainPoint; 2], whole: bool) {
+        if matches!(self.in_force, InForce::Fair) {
+            self.fair.on_ahead(now, points, whole);
             self.renew_window();
         }
     }

@@ -10,7 +10,7 @@ use howdah_core::{Rate, Span};
 /// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
 pub(super) const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
 /// Until the start-up ends, bytes leave in bursts of that much time's worth.
-pub(super) const BURST: Span = Span::from_millis(4);
+pub(crate) const BURST: Span = Span::from_millis(4);
 /// Fewer packets say nothing about a rate.
 pub(super) const MIN_PACKETS: u64 = 16;
 /// Fewer packets and reports do not end it, unless there is a crowd.
@@ -80,6 +80,16 @@ struct Resumed {
     capacity: Rate,
     /// More than that is not the path's own.
     loss: f64,
+}
+
+/// What is known of a path before the first report.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Heard {
+    Nothing,
+    /// The train ahead has shown that it is fast.
+    Train,
+    /// It is remembered, or something has arrived.
+    Of,
 }
 
 /// What the controller knows besides.
@@ -222,6 +232,27 @@ impl Startup {
         self.grown(rate, self.trains.capacity(), feedback.socket_drops == 0)
     }
 
+    /// Takes in what came of the train that was sent with the handshake, `whole` if nearly all of it. Returns the rate to begin with.
+    pub(super) fn on_ahead(&mut self, points: &[TrainPoint; 2], whole: bool, rate: Rate) -> Rate {
+        self.trains.on_ahead(points, FAST);
+        if self.is_resuming() {
+            // What is remembered is paced, and confirmed or refuted by more than these few.
+            return rate;
+        }
+        self.grown(rate, self.trains.capacity(), whole)
+    }
+
+    /// What is known before the first report.
+    pub(super) fn heard(&self) -> Heard {
+        if self.best > Rate::ZERO || self.is_resuming() {
+            Heard::Of
+        } else if self.trains.floor() >= FAST {
+            Heard::Train
+        } else {
+            Heard::Nothing
+        }
+    }
+
     pub(super) fn step(&mut self, feedback: &Feedback<'_>, view: &View<'_>) -> Step {
         let (point, sample) = (&feedback.point, view.sample);
         let shown = self.trains.capacity();
@@ -238,7 +269,8 @@ impl Startup {
         // What the bursts promised arrives, or all that the user allows.
         // (Less than sure is what a host may have made of a short burst.)
         let sure = self.sure();
-        let mut promises = [sure, feedback.cap].into_iter().flatten();
+        let seen = sure.filter(|_| self.trains.have_seen(view.rate.bytes_in(BURST)));
+        let mut promises = [seen, feedback.cap].into_iter().flatten();
         let reached = trusted && promises.any(|c| delivered.as_f64() >= REACHED_SHARE * c.as_f64());
         if self.is_refuted(feedback, view.queue, view.base_rtt) {
             self.resumed = None;
@@ -255,7 +287,9 @@ impl Startup {
                 !feedback.host_drops && !crowded && shown.is_some_and(|c| share(c) < LATE_SHARE);
             return Step::End {
                 capacity: if follows {
-                    capacity.max(view.rate)
+                    // (More than bursts show, which was tried before there was enough of them, is no capacity.)
+                    let most = sure.map_or(Rate::MAX, |sure| sure.mul_f64(TRAIN_SHARE));
+                    capacity.max(view.rate.min(most))
                 } else {
                     capacity
                 },

@@ -27,6 +27,8 @@ const MIN_SPREAD: Span = Span::from_micros(250);
 const SPREAD_FACTOR: f64 = 1.25;
 /// A few small packets are spread by whatever the hosts do between them.
 const MIN_BYTES: u64 = 10_000;
+/// See [`Trains::have_seen`].
+const FEWER: u64 = 8;
 /// Estimates kept.
 const KEEP: usize = 15;
 /// A burst of so many bytes shows how fast the path is at least: as much as came, and a host is late by so long.
@@ -40,9 +42,13 @@ const SURE_BYTES: u64 = 100_000;
 pub(super) struct Trains {
     /// With the bytes that they come from.
     estimates: VecDeque<(Rate, u64)>,
+    /// The same of the train that was sent with the handshake.
+    ahead: Option<(Rate, u64)>,
     /// First and last point of the newest burst: the next report may go on with it.
     open: Vec<TrainPoint>,
     floor: Rate,
+    /// Bytes of the burst that proved it.
+    floor_bytes: u64,
     /// The same of bursts that are long enough to rely on.
     sure_floor: Rate,
 }
@@ -73,26 +79,50 @@ impl Trains {
         }
     }
 
+    /// Looks at the train that was sent with the handshake, of which more may have come since this was called last.
+    pub(super) fn on_ahead(&mut self, points: &[TrainPoint; 2], fast: Rate) {
+        self.ahead = self.spread(points);
+        let [first, last] = points;
+        let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
+        let arrival = last.rx_time.since(first.rx_time);
+        if bytes >= FLOOR_BYTES
+            && Rate::from_bytes_over(bytes, arrival) >= fast
+            && self.floor < fast
+        {
+            (self.floor, self.floor_bytes) = (fast, bytes);
+        }
+    }
+
     fn on_burst(&mut self, points: &[TrainPoint]) {
-        let [first, .., last] = points else { return };
+        if let Some(estimate) = self.spread(points) {
+            if self.estimates.len() >= KEEP {
+                self.estimates.pop_front();
+            }
+            self.estimates.push_back(estimate);
+        }
+    }
+
+    /// Takes note of what a burst proves. Returns what it shows, if the path has spread it, and its bytes.
+    fn spread(&mut self, points: &[TrainPoint]) -> Option<(Rate, u64)> {
+        let [first, .., last] = points else {
+            return None;
+        };
         let arrival = last.rx_time.since(first.rx_time);
         let departure = last.sent_time.since(first.sent_time);
         let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
         if bytes >= FLOOR_BYTES {
             let floor = Rate::from_bytes_over(bytes, arrival + FLOOR_SLACK);
-            self.floor = self.floor.max(floor);
+            if floor > self.floor {
+                (self.floor, self.floor_bytes) = (floor, bytes);
+            }
             if bytes >= SURE_BYTES {
                 self.sure_floor = self.sure_floor.max(floor);
             }
         }
-        if arrival < MIN_SPREAD || arrival < departure.mul_f64(SPREAD_FACTOR) || bytes < MIN_BYTES {
-            return;
-        }
-        if self.estimates.len() >= KEEP {
-            self.estimates.pop_front();
-        }
-        self.estimates
-            .push_back((Rate::from_bytes_over(bytes, arrival), bytes));
+        let is_spread = arrival >= MIN_SPREAD
+            && arrival >= departure.mul_f64(SPREAD_FACTOR)
+            && bytes >= MIN_BYTES;
+        is_spread.then(|| (Rate::from_bytes_over(bytes, arrival), bytes))
     }
 
     /// The path is at least that fast while nobody else uses it.
@@ -115,12 +145,20 @@ impl Trains {
         self.believed().count()
     }
 
-    /// A short burst that shows much less than others proved was spread by a host.
+    /// A burst that shows much less than another one proved that was as long was spread by a host.
     fn believed(&self) -> impl Iterator<Item = &(Rate, u64)> {
         let least = self.floor.mul_f64(0.5);
+        let longer = SURE_BYTES.max(self.floor_bytes + 1);
         self.estimates
             .iter()
-            .filter(move |(rate, bytes)| *bytes >= SURE_BYTES || *rate >= least)
+            .chain(&self.ahead)
+            .filter(move |(rate, bytes)| *bytes >= longer || *rate >= least)
+    }
+
+    /// A burst of so many bytes, or a few times fewer, is among those that are believed. (What hosts do takes as long whatever they send, so it spreads a
+    /// long burst by less.)
+    pub(super) fn have_seen(&self, bytes: u64) -> bool {
+        self.believed().any(|&(_, seen)| seen * FEWER >= bytes)
     }
 
     /// The median of the last bursts that were spread, each with the weight of its bytes.

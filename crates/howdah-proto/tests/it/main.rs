@@ -30,5 +30,6 @@ mod slow_sinks;
 mod starts;
 mod support;
 mod tls;
+mod train;
 mod varying;
 mod warm;

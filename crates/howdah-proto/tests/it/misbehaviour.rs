@@ -3,7 +3,9 @@
 use crate::support::{Dice, Net, at, craft, for_seeds, ms, path, secs};
 use howdah_core::{Arrival, ObjectId, Rate, Time, Transport};
 use howdah_path::PathConfig;
-use howdah_proto::codec::{CodecError, Coverage, Frame, Report, Run, RxSample, SinkState, limits};
+use howdah_proto::codec::{
+    CodecError, Coverage, Frame, Report, Run, RxSample, SinkState, TrainSeen, limits,
+};
 use howdah_proto::error::{CloseCode, ConnectionError, PeerMisbehaved};
 
 fn clean() -> PathConfig {
@@ -154,7 +156,14 @@ fn frames_where_they_may_not_stand() {
         offset: 0,
         bytes: b"x",
     };
-    for frame in [crypto, Frame::CryptoAck(5)] {
+    let train = Frame::Train(TrainSeen {
+        first: 0,
+        last: 19,
+        packets: 20,
+        rx_time_us: 7,
+        span_us: 300,
+    });
+    for frame in [crypto, Frame::CryptoAck(5), train] {
         check(&[frame], 0, PeerMisbehaved::MisplacedFrame);
     }
 }

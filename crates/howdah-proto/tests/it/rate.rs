@@ -195,3 +195,22 @@ fn a_host_that_stumbles_gets_its_rate_back() {
     }
     findings.assert_none();
 }
+
+/// What the opening shows of a fast path lets nobody past what the user allows: nothing leaves beyond the opening, and a burst of the limit.
+#[test]
+fn a_limit_holds_from_the_first_burst_on() {
+    let cap = Rate::from_mbit_per_sec(100);
+    let clean = path(Rate::from_gbit_per_sec(10), ms(40), 9_000);
+    let mut net = Net::symmetric(1, &clean);
+    let connection = net.world.endpoint_mut(net.ends.a).connection_mut();
+    connection.set_rate_cap(at(ms(0)), Some(cap));
+    net.upload(1 << 40);
+    for step in 1..=60 {
+        let now = ms(5 * step);
+        net.world.run_until(at(now));
+        let sent = net.client().connection().stats().bytes_sent;
+        // The flights of the handshake and the opening, 32 packets each.
+        let most = 2 * 32 * 1_200 + 4_800 + cap.bytes_in(now + ms(5));
+        assert!(sent <= most, "{sent} bytes after {now}, {most} are allowed");
+    }
+}

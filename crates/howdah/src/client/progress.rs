@@ -45,6 +45,11 @@ impl Client<'_> {
         self.task.is_put()
     }
 
+    /// Much may go from here to there, as fast as it can.
+    pub(crate) fn sends_much(&self) -> bool {
+        self.config.throttle.limit().is_none() && self.task.puts_much()
+    }
+
     /// What the next connection on this path may begin with.
     pub(crate) fn learnt(&self) -> Option<PathKnowledge> {
         self.learnt

@@ -10,6 +10,8 @@ use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
 
 const PROBE_MAX: f64 = 1.0;
+/// This part of a step goes beyond what start-up has just shown.
+const PROBE_BEYOND: f64 = 0.25;
 /// Where delays vary, a probe is so many times what they may change a sample by, up to this.
 const PROBE_NOISE: f64 = 2.0;
 const PROBE_NOISY_MAX: f64 = 0.25;
@@ -86,6 +88,8 @@ pub(super) struct Probing {
     pub(super) share: f64,
     pub(super) base: Rate,
     pub(super) next_step: Time,
+    /// What start-up has shown that the link carries, and until when that is heeded.
+    pub(super) shown: Option<(Rate, Time)>,
     pub(super) looking: Looking,
 }
 
@@ -95,8 +99,17 @@ impl Probing {
             share: PROBE_FIRST,
             base: Rate::ZERO,
             next_step: Time::ZERO,
+            shown: None,
             looking: Looking::default(),
         }
+    }
+
+    /// How many times `capacity` is asked for. After start-up steps lead to what its bursts have shown, and go beyond by a part of them.
+    pub(super) fn more(&self, now: Time, capacity: Rate) -> f64 {
+        let shown = self.shown.filter(|&(_, until)| now < until);
+        let link = shown.map_or(f64::INFINITY, |(link, _)| link.as_f64());
+        let beyond = (link / capacity.as_f64().max(1.0)).max(1.0 + self.share * PROBE_BEYOND);
+        beyond.min(1.0 + self.share)
     }
 
     /// Asks for more if what was asked for last arrived.
