@@ -329,7 +329,11 @@ impl Placer<'_> {
                 of: Of::There(Box::new(stat)),
             },
             (Verdict::Same, _) => self.keep(fd, found, &stat)?,
-            (Verdict::Compare, _) => Decision::Want(Some(Identity::new(&stat)), Reasons::TIME),
+            (Verdict::Compare, _) => {
+                let reasons = Reasons::default().and(Reasons::TIME, !same_time);
+                let reasons = reasons.and(Reasons::CONTENT, same_time);
+                Decision::Want(Some(Identity::new(&stat)), reasons)
+            }
             // The link goes, not what it points to.
             (Verdict::Replace | Verdict::Hash, _) if there == There::Link => {
                 self.replace(found, &stat, Reasons::KIND)
