@@ -16,6 +16,7 @@ use howdah_session::Filter;
 use howdah_session::entry::bounds;
 use howdah_session::names::Names;
 use howdah_session::naming::quoted;
+use howdah_session::reserved::is_room;
 use howdah_store::calls::retry;
 use howdah_store::stale::{self, InUse};
 use howdah_store::{StoreError, unwritable};
@@ -406,6 +407,14 @@ impl Deleter<'_> {
         };
         let is_dir = kind(&stat) == FileType::Directory;
         if !self.filter.admits(path, is_dir) || self.is_backup(path) {
+            return false;
+        }
+        if is_dir && is_room(name) {
+            // No lock tells whether somebody is at work there.
+            if act == Act::Delete {
+                let what = "is where the hosts of a plan meet, and stays: 'howdah finish' removes it, or you do";
+                book.trouble(Trouble::Notice, path, what);
+            }
             return false;
         }
         if is_dir && let Some(told) = lock(&self.shared.sources).get_mut(&number(&stat)) {

@@ -93,6 +93,8 @@ mod quota_tests;
 #[cfg(test)]
 mod rights_tests;
 #[cfg(test)]
+mod spared_tests;
+#[cfg(test)]
 mod sync_tests;
 #[cfg(test)]
 mod tests;
