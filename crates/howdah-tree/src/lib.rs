@@ -27,6 +27,7 @@ mod existing;
 mod firsts;
 mod glob;
 mod hashing;
+mod ignored;
 mod ignores;
 mod inside;
 mod leftovers;
