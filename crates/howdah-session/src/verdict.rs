@@ -65,10 +65,8 @@ pub fn verdict(there: There, is_hashed: bool, options: &TreeOptions, rights: Rig
         Verdict::Replace
     } else if is_hashed {
         Verdict::Hash
-    } else if options.remove_source && !rights.add_only {
-        // Its source would go: then its content must be known.
-        Verdict::Replace
-    } else if !rights.blind && (same_time || options.size_only) {
+    } else if !options.remove_source && !rights.blind && (same_time || options.size_only) {
+        // In a move its source would go: then its content must be known.
         Verdict::Same
     } else if rights.add_only {
         // Perhaps it is the same all the same, which is no change.
@@ -123,7 +121,7 @@ mod tests {
                         "{case:?}"
                     );
                     assert!(!is_hashed && !rights.blind, "{case:?}");
-                    assert!(!options.remove_source || rights.add_only, "{case:?}");
+                    assert!(!options.remove_source, "{case:?}");
                 }
                 Verdict::Hash | Verdict::Compare => {
                     assert!(matches!(there, There::File { .. }), "{case:?}");

@@ -1,5 +1,6 @@
 //! What is replaced or deleted, kept in the directory for backups.
 
+use super::inside::number;
 use super::meta::{self, Keeper};
 use super::names::kind;
 use super::open::open_below;
@@ -104,7 +105,7 @@ impl Shared {
         let to = self.backup_of(backup, above)?;
         keep_aside(&to, name, true)?;
         let kept = match keep {
-            Keep::Move => rename_file(dir, name, &to, name, true),
+            Keep::Move => move_to(dir, name, &to),
             Keep::Link => link_or_move(dir, name, &to),
         };
         if kept != Err(Errno::XDEV) {
@@ -248,11 +249,28 @@ impl Shared {
 fn link_or_move(dir: &OwnedFd, name: &OsStr, to: &OwnedFd) -> Result<(), Errno> {
     let temp = stale::temp_name(to, name);
     match rustix::fs::linkat(dir, name, to, &temp, AtFlags::empty()) {
-        Ok(()) => rename_file(to, &temp, to, name, true),
+        Ok(()) => {
+            let renamed = rename_file(to, &temp, to, name, true);
+            // It is still there if an interrupted copy has kept the very same: then both names stay (rename(2)).
+            let _ = rustix::fs::unlinkat(to, &temp, AtFlags::empty());
+            renamed
+        }
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
             rename_file(dir, name, to, name, true)
         }
         Err(e) => Err(e),
+    }
+}
+
+/// Moves it there, also where an interrupted copy has given the very same that name already.
+fn move_to(dir: &OwnedFd, name: &OsStr, to: &OwnedFd) -> Result<(), Errno> {
+    rename_file(dir, name, to, name, true)?;
+    let at = |dir: &OwnedFd| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    match (at(dir), at(to)) {
+        (Some(here), Some(kept)) if number(&here) == number(&kept) => {
+            retry(|| rustix::fs::unlinkat(dir, name, AtFlags::empty()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -271,5 +289,44 @@ pub(crate) fn failure(dir: &OwnedFd, path: &Path, error: Errno) -> StoreError {
             path: path.to_path_buf(),
         },
         e => unwritable::from_changing(dir, path, "back up", e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sync_tests::{Pair, deleting};
+    use howdah_session::TreeOptions;
+    use std::fs;
+
+    /// Between keeping a file and replacing or deleting it a copy is interrupted: both names are of one file, and rename(2) leaves both.
+    #[test]
+    fn what_an_interrupted_copy_has_kept_goes_all_the_same_and_is_kept_once() {
+        let pair = Pair::new(&["replaced"], &["replaced", "gone", ".old/before"]);
+        for name in ["replaced", "gone"] {
+            fs::write(pair.to(name), "what was there").unwrap();
+            fs::hard_link(pair.to(name), pair.to(".old").join(name)).unwrap();
+        }
+        let options = TreeOptions {
+            backup_dir: Some(".old".to_owned()),
+            ..deleting()
+        };
+        let moved = pair.sync(&options).unwrap();
+        assert_eq!(moved.receiver.deleted, 1, "{:?}", moved.receiver);
+        let left = [
+            ".old",
+            ".old/before",
+            ".old/gone",
+            ".old/replaced",
+            "replaced",
+        ];
+        assert_eq!(pair.names(), left);
+        for name in ["replaced", "gone"] {
+            let kept = fs::read(pair.to(".old").join(name)).unwrap();
+            assert_eq!(kept, b"what was there");
+        }
+        assert_eq!(
+            fs::read(pair.to("replaced")).unwrap(),
+            fs::read(pair.from("replaced")).unwrap()
+        );
     }
 }

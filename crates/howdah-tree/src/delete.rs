@@ -1,6 +1,8 @@
 //! Deletes what the source does not have, after everything else is in place.
 
 use super::backup::{self, Keep};
+use super::ignored::{Rules, Told, Unknown};
+use super::ignores::Ignores;
 use super::inside::number;
 use super::names::{PART_BYTES, Part};
 use super::names::{kind, read_names};
@@ -16,6 +18,7 @@ use howdah_session::Filter;
 use howdah_session::entry::bounds;
 use howdah_session::names::Names;
 use howdah_session::naming::quoted;
+use howdah_session::reserved::is_room;
 use howdah_store::calls::retry;
 use howdah_store::stale::{self, InUse};
 use howdah_store::{StoreError, unwritable};
@@ -155,7 +158,11 @@ impl Inventory {
     }
 
     /// What nobody has named in that directory; `None` if nothing is to go.
-    pub(crate) fn into_extra(self, dir: Arc<TargetDir>) -> io::Result<Option<Extra>> {
+    pub(crate) fn into_extra(
+        self,
+        dir: Arc<TargetDir>,
+        rules: Option<Arc<Told>>,
+    ) -> io::Result<Option<Extra>> {
         let what = match self.list {
             List::Held {
                 names,
@@ -181,7 +188,7 @@ impl Inventory {
                 unfinished: self.unfinished,
             },
         };
-        Ok(Some(Extra { dir, what }))
+        Ok(Some(Extra { dir, what, rules }))
     }
 }
 
@@ -193,6 +200,8 @@ pub(crate) type Extras = Vec<Extra>;
 pub(crate) struct Extra {
     pub(crate) dir: Arc<TargetDir>,
     what: Gone,
+    /// `.gitignore` files that hold in it.
+    rules: Option<Arc<Told>>,
 }
 
 #[derive(Debug)]
@@ -213,9 +222,10 @@ enum Gone {
 impl Extra {
     /// Bytes of memory that it takes.
     pub(crate) fn weight(&self) -> usize {
+        let rules = self.rules.as_ref().map_or(0, |rules| rules.weight());
         match &self.what {
-            Gone::Held { names, unlisted } => names.weight() + unlisted.weight(),
-            Gone::Others { .. } => 0,
+            Gone::Held { names, unlisted } => rules + names.weight() + unlisted.weight(),
+            Gone::Others { .. } => rules,
         }
     }
 
@@ -308,19 +318,26 @@ pub(crate) struct Deleter<'a> {
 
 /// How far down in what is to go.
 #[derive(Clone, Copy)]
-pub(super) struct Depth {
+pub(super) struct Depth<'a> {
     levels: usize,
     /// Of names that may be held here and further down.
     bytes: usize,
+    /// What they leave out stays.
+    rules: Option<&'a Ignores>,
 }
 
-impl Depth {
+impl<'a> Depth<'a> {
     /// Of names that are held in a directory in any case.
     const LEAST: usize = 512;
-    pub(super) const TOP: Self = Self {
-        levels: 0,
-        bytes: PART_BYTES,
-    };
+
+    /// Where one begins.
+    pub(super) fn top(rules: Option<&'a Ignores>) -> Self {
+        Self {
+            levels: 0,
+            bytes: PART_BYTES,
+            rules,
+        }
+    }
 }
 
 /// What is to be done with names that are to go.
@@ -354,6 +371,7 @@ impl Deleter<'_> {
         let top = self.shared.root.open_dir(&top).ok();
         let top = top.filter(|_| self.shared.options.one_file_system);
         let top = top.as_ref().and_then(device);
+        let mut rules = Rules::default();
         for extra in extras {
             let dir = &extra.dir;
             let fd = match self.shared.root.open_dir(&dir.path) {
@@ -371,15 +389,48 @@ impl Deleter<'_> {
             if stat.is_ok_and(|stat| self.shared.is_shared(&stat, dir)) {
                 continue;
             }
+            let rules = match rules.of(self.shared, extra.rules.as_ref()) {
+                Ok(rules) => rules,
+                Err(unknown) => {
+                    self.tell_unknown(&unknown, act);
+                    if unknown.is_kept || !self.shared.options.dry_run {
+                        continue;
+                    }
+                    None
+                }
+            };
+            let depth = Depth::top(rules.as_deref());
             let below = self.shared.below_top(dir.named());
             let listed = extra.each(&fd, &mut |name| {
                 let name = OsStr::from_bytes(name);
-                self.one(&fd, name, &below.join(name), act, Depth::TOP, each);
+                self.one(&fd, name, &below.join(name), act, depth, each);
             });
             if let Err(e) = listed {
                 let error = StoreError::from_io(&dir.path, "list", e);
                 self.shared.book.note(Trouble::Failed, || error.to_string());
             }
+        }
+    }
+
+    /// Names stay that such a file may leave out. A dry run tells of them what it can.
+    fn tell_unknown(&self, unknown: &Unknown, act: Act) {
+        let dry_run = self.shared.options.dry_run;
+        let (kind, what) = match (unknown.is_kept, dry_run) {
+            (true, _) => (
+                Trouble::Notice,
+                "is not copied, so what it leaves out is not known there: nothing is deleted where it holds",
+            ),
+            (false, true) => (
+                Trouble::Notice,
+                "is not there yet, so what it leaves out is told among what would be deleted, and stays",
+            ),
+            (false, false) => (
+                Trouble::Failed,
+                "is not there as the source has it, so what it leaves out is not known: nothing was deleted where it holds",
+            ),
+        };
+        if dry_run || act == Act::Delete {
+            self.shared.book.trouble(kind, &unknown.file, what);
         }
     }
 
@@ -390,7 +441,7 @@ impl Deleter<'_> {
         name: &OsStr,
         path: &Path,
         act: Act,
-        depth: Depth,
+        depth: Depth<'_>,
         each: &mut dyn FnMut(&Path),
     ) -> bool {
         let book = &self.shared.book;
@@ -406,6 +457,17 @@ impl Deleter<'_> {
         };
         let is_dir = kind(&stat) == FileType::Directory;
         if !self.filter.admits(path, is_dir) || self.is_backup(path) {
+            return false;
+        }
+        if depth.rules.is_some_and(|rules| rules.ignore(path, is_dir)) {
+            return false;
+        }
+        if is_dir && is_room(name) {
+            // No lock tells whether somebody is at work there.
+            if act == Act::Delete {
+                let what = "is where the hosts of a plan meet, and stays: 'howdah finish' removes it, or you do";
+                book.trouble(Trouble::Notice, path, what);
+            }
             return false;
         }
         if is_dir && let Some(told) = lock(&self.shared.sources).get_mut(&number(&stat)) {
@@ -474,6 +536,7 @@ impl Deleter<'_> {
                 let depth = Depth {
                     levels: depth.levels + 1,
                     bytes: depth.bytes.saturating_sub(part.names.weight()),
+                    ..depth
                 };
                 for (name, _) in part.all() {
                     let name = OsStr::from_bytes(name);

@@ -9,10 +9,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const NAME: &str = ".gitignore";
+pub(super) const NAME: &str = ".gitignore";
 
 /// A larger one is no list that somebody wrote.
 const MAX_BYTES: u64 = 1 << 20;
+/// The same at the destination, where a peer may have written it.
+const THERE_BYTES: u64 = 64 << 10;
 
 /// The rules of one file, and those of the directories above.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl Ignores {
     /// What holds in a directory: its own file, if it has one, before those above.
     pub(super) fn of(dir: &SourceDir, above: Option<Arc<Self>>, book: &Book) -> Option<Arc<Self>> {
         let shown = dir.shown(OsStr::new(NAME));
-        let text = match read(dir) {
+        let text = match read(dir, MAX_BYTES) {
             Ok(text) => text,
             Err(StoreError::NotFound { .. }) => return above,
             Err(error) => {
@@ -47,9 +49,33 @@ impl Ignores {
             let line = String::from_utf8_lossy(line);
             book.trouble(Trouble::Failed, &shown, format!("line {line:?}: {why}"));
         };
+        match Self::parse(&text, (&dir.below, above.clone()), refused) {
+            Ok(ignores) => Some(Arc::new(ignores)),
+            Err(e) => {
+                book.trouble(Trouble::Failed, &shown, format!("not heeded: {e}"));
+                above
+            }
+        }
+    }
+
+    /// The same at the destination, where the file has come: whoever sent it has told what of it makes no sense.
+    pub(super) fn there(
+        dir: &SourceDir,
+        above: Option<Arc<Self>>,
+    ) -> Result<Option<Arc<Self>>, StoreError> {
+        let text = read(dir, THERE_BYTES)?;
+        let parsed = Self::parse(&text, (&dir.below, above.clone()), |_, _| ());
+        Ok(parsed.map_or(above, |ignores| Some(Arc::new(ignores))))
+    }
+
+    fn parse(
+        text: &[u8],
+        (at, above): (&Path, Option<Arc<Self>>),
+        mut refused: impl FnMut(&[u8], &str),
+    ) -> Result<Self, globset::Error> {
         let mut globs = GlobSetBuilder::new();
         let mut kinds = Vec::new();
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         for line in text.split(|&byte| byte == b'\n') {
             match std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned()) {
                 Ok(text) => match compile(text) {
@@ -63,18 +89,12 @@ impl Ignores {
                 Err(why) => refused(line, &why),
             }
         }
-        match globs.build() {
-            Ok(globs) => Some(Arc::new(Self {
-                above,
-                at: dir.below.clone(),
-                globs,
-                kinds,
-            })),
-            Err(e) => {
-                book.trouble(Trouble::Failed, &shown, format!("not heeded: {e}"));
-                above
-            }
-        }
+        Ok(Self {
+            above,
+            at: at.to_path_buf(),
+            globs: globs.build()?,
+            kinds,
+        })
     }
 
     /// Whether a path in the copy is left out: the last rule of the nearest file that has one for it.
@@ -93,17 +113,17 @@ impl Ignores {
     }
 }
 
-fn read(dir: &SourceDir) -> Result<Vec<u8>, StoreError> {
+fn read(dir: &SourceDir, most_bytes: u64) -> Result<Vec<u8>, StoreError> {
     let path = dir.path.join(NAME);
     let failed = |e| StoreError::from_io(&path, "read", e);
     let mut text = Vec::new();
     let file = dir.root.open_plain(&path)?;
-    file.take(MAX_BYTES + 1)
+    file.take(most_bytes + 1)
         .read_to_end(&mut text)
         .map_err(failed)?;
-    if text.len() as u64 > MAX_BYTES {
-        let e = std::io::Error::other("it has more than 1 MiB");
-        return Err(failed(e));
+    if text.len() as u64 > most_bytes {
+        let what = format!("it has more than {} KiB", most_bytes >> 10);
+        return Err(failed(std::io::Error::other(what)));
     }
     Ok(text)
 }

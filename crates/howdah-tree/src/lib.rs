@@ -27,6 +27,7 @@ mod existing;
 mod firsts;
 mod glob;
 mod hashing;
+mod ignored;
 mod ignores;
 mod inside;
 mod leftovers;
@@ -92,6 +93,8 @@ mod queue_tests;
 mod quota_tests;
 #[cfg(test)]
 mod rights_tests;
+#[cfg(test)]
+mod spared_tests;
 #[cfg(test)]
 mod sync_tests;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::backup::Keep;
 use super::firsts::First;
+use super::ignored::Told;
 use super::meta::{Keeper, NotKept};
 use super::names::kind;
 use super::open::open_plain_at;
@@ -33,6 +34,8 @@ pub(super) struct LinkLater {
     pub(super) last: bool,
     /// Among all links.
     pub(super) number: u64,
+    /// `.gitignore` files of the source that hold in that directory.
+    pub(super) rules: Option<Arc<Told>>,
 }
 
 /// Makes a link, in the place of a file or another link if need be, which `back_up` keeps. Whether it had to be

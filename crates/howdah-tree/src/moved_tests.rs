@@ -1,18 +1,22 @@
 //! Moves, without a network in between.
 
+use super::codec::{AnswerWriter, ManifestReader};
 use super::moved::Leaving;
 use super::report::{Book, Trouble, get};
 use super::sent::Leaver;
 use super::source_dir::SourceDir;
 use super::tests::transfer;
 use super::*;
+use howdah_session::entry::Entry;
 use howdah_session::{Act, Rule, TreeOptions};
 use howdah_store::Root;
 use howdah_store::identity::Identity;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 fn leaver(at: &Path, name: &str) -> Leaver {
     let file = fs::File::open(at.join(name)).unwrap();
@@ -368,6 +372,86 @@ fn a_file_that_does_not_come_gets_no_further_name_in_the_shape_of_another_one() 
         assert_eq!(names(&from), ["first", "second"]);
         assert_eq!(report.receiver.failed, 2, "{:?}", report.receiver.notes);
     }
+}
+
+/// With a key that may only add, a file of the same size and time was taken for the same (with `--size-only`: of the same size), and
+/// its source went. One that had been compared and was equal stayed for ever, if it came alone.
+#[test]
+fn what_may_not_be_replaced_is_compared_before_its_source_goes() {
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let put = |path: &Path, text: &str, at: SystemTime| {
+        fs::write(path, text).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(at).unwrap();
+    };
+    for (size_only, same_time, there) in [
+        (false, true, "here"),
+        (false, false, "here"),
+        (true, false, "here"),
+        (false, true, "else"),
+        (false, false, "else"),
+        (true, false, "else"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir(&to).unwrap();
+        put(&from.join("f"), "here", old);
+        let later = Duration::from_secs(u64::from(!same_time));
+        put(&to.join("f"), there, old + later);
+        let options = TreeOptions {
+            size_only,
+            archive: false,
+            ..archive(true)
+        };
+        let mut source = TreeSource::new();
+        source.add_local(&from, true).unwrap();
+        let target = TreeTarget::local(&to).unwrap().add_only(true);
+        let report = transfer(source, target, &options).unwrap();
+        let is_same = there == "here";
+        let case = (size_only, same_time, there, &report.receiver.notes);
+        assert_eq!(from.join("f").exists(), !is_same, "{case:?}");
+        assert_eq!(report.sender.removed, u64::from(is_same), "{case:?}");
+        assert_eq!(report.receiver.failed, u64::from(!is_same), "{case:?}");
+        assert_eq!(fs::read_to_string(to.join("f")).unwrap(), there);
+    }
+}
+
+/// More than goes into a pack: its beginning came, and all of it went at the source.
+#[test]
+fn a_file_that_grows_beyond_a_pack_before_it_is_read_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("log");
+    fs::write(&path, "first").unwrap();
+    let mut source = TreeSource::new();
+    source.add_local(place.path(), true).unwrap();
+    let options = TreeOptions {
+        contents: true,
+        recursive: true,
+        growing: true,
+        remove_source: true,
+        ..TreeOptions::default()
+    };
+    let (mut sender, ends) = TreeSender::start(source, &options, Arc::new(|| ())).unwrap();
+    let mut manifest = ManifestReader::new(ends.manifest);
+    while !matches!(manifest.next().unwrap(), Entry::End { .. }) {}
+    let log = fs::File::options().write(true).open(&path).unwrap();
+    log.set_len(PACKED_MAX + 1).unwrap();
+    drop(log);
+    let mut answers = AnswerWriter::new(ends.answers).unwrap();
+    answers.file(true).unwrap();
+    answers.end().unwrap();
+    let (mut packs, mut come) = (ends.packs, Vec::new());
+    packs.read_to_end(&mut come).unwrap();
+    assert!(come.len() as u64 > PACKED_MAX, "{}", come.len());
+    sender.are_placed(0, 1);
+    sender.all_placed();
+    while !sender.has_removed() {
+        std::thread::yield_now();
+    }
+    let report = sender.report();
+    assert_eq!((report.removed, report.grown), (0, 1), "{report:?}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), PACKED_MAX + 1);
 }
 
 /// Its source went, and what it was with it.

@@ -474,11 +474,20 @@ impl Shared {
             }
             let path = next.wanted.path();
             if self.add_only && next.wanted.before.is_some() {
-                self.settle_same(&next, &path);
+                let is_same = self.settle_same(&next, &path);
                 self.buffers.put(next.bytes);
                 self.writing.release(next.charge);
-                self.unsettled.release(1);
-                continue;
+                if !is_same || !self.options.remove_source {
+                    self.unsettled.release(1);
+                    continue;
+                }
+                // Its source goes when it is sure to stay: that may be told with no file that was written.
+                let Wanted { dir, index, .. } = &next.wanted;
+                match self.settle_come(dir, *index) {
+                    Ok(()) => continue,
+                    Err(StoreError::Aborted) => return,
+                    Err(error) => return self.fail(error),
+                }
             }
             let written = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
                 self.until_room(|| writer.fill(&next.wanted, &next.bytes))
@@ -512,8 +521,8 @@ impl Shared {
         }
     }
 
-    /// A file that is there and must not be replaced: the same content is no change.
-    fn settle_same(&self, next: &Unwritten, path: &Path) {
+    /// A file that is there and must not be replaced: the same content is no change. Whether it has that.
+    fn settle_same(&self, next: &Unwritten, path: &Path) -> bool {
         let wanted = &next.wanted;
         let settled = self.root.open_dir(&wanted.dir.path).and_then(|dir| {
             let same = same_bytes(&dir, &wanted.name, &next.bytes);
@@ -526,12 +535,13 @@ impl Shared {
             let synced = file.sync_all();
             synced.map_err(|e| StoreError::from_io(path, "sync", e))
         });
-        match settled {
+        match &settled {
             Ok(()) => {
                 add(&self.book.files, 1);
                 self.placed.put(wanted, wanted.size, Some(next.hash));
             }
             Err(error) => self.book.note(Trouble::Failed, || error.to_string()),
         }
+        settled.is_ok()
     }
 }

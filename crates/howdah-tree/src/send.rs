@@ -571,17 +571,19 @@ impl Shared {
                     content.below = self.sum.as_ref().map(|_| file.below());
                     let tells = self.options.tells_files;
                     if tells || self.moves() {
-                        let leaver = || Leaver {
+                        // What has not come whole does not go.
+                        let leaver = version.filter(|_| self.moves());
+                        let leaver = leaver.map(|version| Leaver {
                             dir: Arc::clone(&file.dir),
                             name: file.name.clone(),
                             version,
                             is_top: file.is_top,
-                        };
+                        });
                         let sent = Sent {
                             path: tells.then(|| file.below()),
                             bytes: content.bytes.len() as u64,
                             hash: Some(content.hash),
-                            leaver: self.moves().then(leaver),
+                            leaver,
                         };
                         content.told = Some((job.index, sent));
                     }

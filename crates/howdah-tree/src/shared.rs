@@ -184,13 +184,22 @@ impl Shared {
         if !self.options.remove_source || self.options.dry_run {
             return Ok(());
         }
+        if !self.unsettled.acquire(1) {
+            return Err(StoreError::Aborted);
+        }
+        self.settle_come(dir, number)
+    }
+
+    /// The same of what was asked for, which is waited for until then.
+    pub(crate) fn settle_come(&self, dir: &TargetDir, number: u64) -> Result<(), StoreError> {
         if dir.sync == SyncWay::Each {
             sync_dir_at(self, &dir.path)?;
         }
-        if !self.unsettled.acquire(1) || !self.batch.push_settled(number) {
-            return Err(StoreError::Aborted);
+        if self.batch.push_settled(number) {
+            Ok(())
+        } else {
+            Err(StoreError::Aborted)
         }
-        Ok(())
     }
 
     /// Gives directories that nothing comes into any more their modes and times.

@@ -32,13 +32,13 @@ pub(super) struct Content {
     pub(super) grown: bool,
 }
 
-/// Reads a whole file, again if somebody writes to it meanwhile. Of one that may grow, what stands there at first. And
-/// the version that was read.
+/// Reads a whole file, again if somebody writes to it meanwhile. Of one that may grow, what stands there at first, as much as
+/// goes into a pack. And the version that was read, if it was all of that.
 pub(super) fn read_small(
     file: &Offered,
     growing: bool,
     buffers: &Buffers,
-) -> Result<(Content, Identity), StoreError> {
+) -> Result<(Content, Option<Identity>), StoreError> {
     let path = file.dir.path.join(&file.name);
     let shown = file.dir.shown(&file.name);
     let open = file.dir.root.open_plain(&path)?;
@@ -79,7 +79,8 @@ pub(super) fn read_small(
             told: None,
             grown,
         };
-        return Ok((content, before));
+        let is_whole = before.size() <= PACKED_MAX;
+        return Ok((content, is_whole.then_some(before)));
     }
     Err(StoreError::SourceChanged { path: shown })
 }

@@ -3,13 +3,12 @@
 use super::names::kind;
 use super::walk::Top;
 use howdah_session::Metadata;
-use howdah_session::naming::plain;
+use howdah_session::naming::{is_contents, plain};
 use howdah_store::{Root, StoreError};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,13 +36,7 @@ impl TreeSource {
     /// Adds something that the user of this process names. Links in the path are followed, the last one
     /// too.
     pub fn add_local(&mut self, path: &Path, contents: bool) -> Result<(), StoreError> {
-        let ends_in_dots = {
-            let bytes = path.as_os_str().as_bytes();
-            [&b"."[..], b"..", b"/"].contains(&bytes)
-                || bytes.ends_with(b"/.")
-                || bytes.ends_with(b"/..")
-        };
-        if contents || ends_in_dots {
+        if contents || is_contents(path) {
             let root = Root::open(path).map_err(|error| match error {
                 StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
                     not_a_directory(path)
@@ -73,18 +66,23 @@ impl TreeSource {
             Ok(real) if is_link => real,
             _ => path.to_path_buf(),
         };
-        let parent = match real.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let name = real.file_name().unwrap_or_default();
         let called = path.file_name();
+        let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
+            // The link leads to the root directory, which has a name in the copy only.
+            let root = Root::open(&real)?.of_user();
+            return self.add(Arc::new(root), PathBuf::new(), called);
+        };
+        let parent = if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        };
         let root = Root::open(parent)?.of_user();
         self.add(Arc::new(root), PathBuf::from(name), called)
     }
 
-    /// Adds something below a root, as a peer names it; an empty path is the root's content. In the copy
-    /// it is `called` so.
+    /// Adds something below a root, as a peer names it; an empty path is the root's content, or the root itself if that is called
+    /// something. In the copy it is `called` so.
     pub fn add_below(
         &mut self,
         root: &Arc<Root>,
@@ -104,7 +102,8 @@ impl TreeSource {
                     Ok(_) => not_a_directory(&path),
                     Err(_) => error,
                 })?;
-            return self.add(Arc::clone(root), path, None);
+            let called = called.filter(|_| !contents);
+            return self.add(Arc::clone(root), path, called);
         }
         let real = root.resolve(&path)?;
         self.add(Arc::clone(root), real, called.or_else(|| path.file_name()))
@@ -205,7 +204,7 @@ impl TreeSource {
 
     /// Whether the one source is a directory's content, not the directory.
     pub fn is_contents(&self) -> bool {
-        self.tops.iter().any(|top| top.path.as_os_str().is_empty())
+        self.tops.iter().any(|top| top.called.is_empty())
     }
 
     /// How many were named: of several none takes the destination's name, also if the others are missing.
@@ -222,4 +221,65 @@ impl TreeSource {
 /// Whether it is what following a link to nothing, or in a circle, gives.
 pub(crate) fn leads_nowhere(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::LOOP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TreeTarget;
+    use crate::tests::{recursive, transfer};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// `../` as the Tab key writes it was what is in this directory, and so was `//`; in a move that went.
+    #[test]
+    fn a_path_that_ends_in_dots_and_slashes_is_the_directory_that_it_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        symlink("/", top.join("root")).unwrap();
+        symlink("a/b", top.join("way")).unwrap();
+        let at = |path: &str| format!("{}/{path}", top.display());
+        for (path, real, contents) in [
+            (at("a/.."), at(""), true),
+            (at("a/../"), at(""), true),
+            (at("a/b/..//"), at("a"), true),
+            (at("way/../"), at("a"), true),
+            (at("a/."), at("a"), true),
+            (at("a/./"), at("a"), true),
+            ("/".to_owned(), "/".to_owned(), true),
+            ("//".to_owned(), "/".to_owned(), true),
+            ("/./".to_owned(), "/".to_owned(), true),
+            ("/../".to_owned(), "/".to_owned(), true),
+            (at("a"), at("a"), false),
+            (at("a/"), at("a"), false),
+            (at("way/"), at("a/b"), false),
+            (at("root"), "/".to_owned(), false),
+            (at("root/"), "/".to_owned(), false),
+        ] {
+            let mut source = TreeSource::new();
+            source.add_local(Path::new(&path), false).unwrap();
+            let places: Vec<PathBuf> = source.places().collect();
+            assert_eq!(places, [Path::new(&real)], "{path}");
+            assert_eq!(source.is_contents(), contents, "{path}");
+        }
+    }
+
+    /// What a link to the root directory is called: that it has no other name.
+    #[test]
+    fn a_root_that_is_called_something_has_that_name_in_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir_all(from.join("sub")).unwrap();
+        fs::create_dir(&to).unwrap();
+        fs::write(from.join("sub/f"), "text").unwrap();
+        let root = Arc::new(Root::open(&from).unwrap().of_user());
+        let mut source = TreeSource::new();
+        let called = Some(OsStr::new("all"));
+        source
+            .add_below(&root, Path::new(""), called, false)
+            .unwrap();
+        transfer(source, TreeTarget::local(&to).unwrap(), &recursive()).unwrap();
+        assert_eq!(fs::read(to.join("all/sub/f")).unwrap(), b"text");
+    }
 }

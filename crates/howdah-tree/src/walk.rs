@@ -48,9 +48,9 @@ const PATIENCE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Top {
     pub(crate) root: Arc<Root>,
-    /// Below `root`: the thing itself; empty for the root's content.
+    /// Below `root`: the thing itself; empty for the root.
     pub(crate) path: PathBuf,
-    /// What it is called in the copy.
+    /// What it is called in the copy; nothing if it is the content that is copied.
     pub(crate) called: OsString,
 }
 

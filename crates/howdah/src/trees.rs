@@ -6,6 +6,7 @@ use crate::reconnect::{CopyKind, lasting};
 use crate::ssh::{Order, copy_between};
 use crate::task::Task;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
+use howdah_session::naming;
 use howdah_session::plans::PlanPlace;
 use howdah_session::selection;
 use howdah_session::{RuleList, RuleRef, TreeOptions};
@@ -395,12 +396,11 @@ fn this_machine() -> String {
     format!("{id} {}", name.nodename().to_string_lossy())
 }
 
-/// Whether a path means what is in a directory, as for `cp`.
+/// Whether a path on another machine means what is in a directory, as for `cp`.
 pub(crate) fn is_contents(path: &PathBytes) -> bool {
-    let path = path.to_string();
-    let plain = path.trim_end_matches('/');
-    let ends_in_dots = ["/.", "/.."].iter().any(|end| plain.ends_with(end));
-    plain.is_empty() || [".", "..", "~"].contains(&plain) || ends_in_dots
+    let path = path.as_path();
+    // The home directory, over ssh.
+    path == Path::new("~") || naming::is_contents(path)
 }
 
 fn alone(options: &TreeOptions, sources: usize) -> Result<(), Error> {

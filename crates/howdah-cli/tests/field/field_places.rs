@@ -97,6 +97,29 @@ fn n1_an_interruption_that_ssh_hears_too_is_told_as_one() {
     }
 }
 
+/// `../` as the Tab key writes it was what is in this directory: that came, with code 0, and went if it was a move.
+#[test]
+fn a_source_that_ends_in_dots_and_a_slash_is_what_is_in_that_directory() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let sub = site.file("tree/sub");
+    fs::create_dir_all(&sub).unwrap();
+    fs::write(site.file("tree/above"), "above").unwrap();
+    fs::write(format!("{sub}/below"), "below").unwrap();
+    for source in ["..", "../", "../..//tree/", "../sub/..//"] {
+        let to = server.url("to");
+        let mut command = Command::new(HOWDAH);
+        command.current_dir(&sub);
+        let args = ["cp", "-r", "--accept-new", source, &to];
+        let done = site.start_by(command, "client", &args, Input::None);
+        let done = done.finish();
+        assert_eq!(done.code, Some(0), "{source}: {}", done.err);
+        assert_eq!(names(&site.root("to")), ["above", "sub"], "{source}");
+        fs::remove_dir_all(site.root("to")).unwrap();
+    }
+    server.stop();
+}
+
 /// Begins a copy, interrupts it when `new` is there, and gives the same command again.
 fn interrupted_and_again(
     site: &Site,

@@ -143,12 +143,14 @@ fn gitignore_files_leave_out_what_they_say_and_it_is_not_deleted_there() {
         let done = run(&site, &args);
         assert_eq!(done.code, Some(0), "{}", done.err);
         assert_eq!(files(&at), set(&copied));
-        // Ignored at the source, and there, too; and what the source does not have at all.
-        make(&at, &["a.o", "target/z", "sub/own", "extra"]);
+        // Ignored at the source, and there, too; ignored and only there; and what the source does not have at all.
+        let ignored = ["a.o", "target/z", "sub/own", "mine.o", "sub/target/z"];
+        make(&at, &ignored);
+        make(&at, &["extra", "sub/extra"]);
         let done = run(&site, &args);
         assert_eq!(done.code, Some(0), "{}", done.err);
         let mut left = set(&copied);
-        left.extend(set(&["a.o", "target/z", "sub/own"]));
+        left.extend(set(&ignored));
         assert_eq!(files(&at), left);
     }
     server.stop();

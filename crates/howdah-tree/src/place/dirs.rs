@@ -210,10 +210,12 @@ impl Placer<'_> {
         }
         let dir = Arc::new(dir);
         let fd = fd.map(Arc::new);
+        let rules = self.rules().cloned();
         self.levels.push(Level {
             dir,
             fd,
             inventory,
+            rules,
             avoid: None,
             is_source: false,
             twins,
@@ -386,7 +388,7 @@ impl Placer<'_> {
         }
         let is_there = there.as_ref().map(kind) == Some(FileType::Directory);
         if let Some(stat) = there.filter(|stat| kind(stat) != FileType::Directory) {
-            if let Err(why) = self.clear(fd, parent, name, &stat) {
+            if let Err(why) = self.clear(fd, parent, name, &stat, self.rules()) {
                 return Ok(Err(why));
             }
             if dry_run {

@@ -6,6 +6,7 @@ use super::super::disks::SyncWay;
 use super::super::existing::refresh;
 use super::super::firsts::State;
 use super::super::hashing::{Hashers, Pending};
+use super::super::ignored::Version;
 use super::super::meta;
 use super::super::names::kind;
 use super::super::open::open_plain_at;
@@ -41,6 +42,7 @@ impl Placer<'_> {
         self.index += 1;
         let is_unread = std::mem::take(&mut self.next_unread);
         self.see(&name);
+        self.note_rules(&name, Version::Of(size, meta.mtime));
         let is_source = self.is_source_file(&name, size, meta.mtime)?;
         let name = self.top_name(name);
         let dir = self.dir()?;
@@ -316,7 +318,7 @@ impl Placer<'_> {
                 }
                 Decision::Stays
             }
-            (Verdict::Clear, _) => match self.clear(fd, dir, name, &stat) {
+            (Verdict::Clear, _) => match self.clear(fd, dir, name, &stat, self.rules()) {
                 Ok(()) => Decision::Want(None, Reasons::KIND),
                 Err(why) => {
                     shared.book.trouble(Trouble::Failed, &found.path(), why);
@@ -329,7 +331,11 @@ impl Placer<'_> {
                 of: Of::There(Box::new(stat)),
             },
             (Verdict::Same, _) => self.keep(fd, found, &stat)?,
-            (Verdict::Compare, _) => Decision::Want(Some(Identity::new(&stat)), Reasons::TIME),
+            (Verdict::Compare, _) => {
+                let reasons = Reasons::default().and(Reasons::TIME, !same_time);
+                let reasons = reasons.and(Reasons::CONTENT, same_time);
+                Decision::Want(Some(Identity::new(&stat)), reasons)
+            }
             // The link goes, not what it points to.
             (Verdict::Replace | Verdict::Hash, _) if there == There::Link => {
                 self.replace(found, &stat, Reasons::KIND)

@@ -17,6 +17,8 @@ use super::delete::{Deleter, Extra, Extras, Inventory};
 use super::existing::until_room;
 use super::firsts::{First, Firsts, State};
 use super::hashing::Hashers;
+use super::ignored::{Told, Version};
+use super::ignores;
 use super::inside::{Above, Way, number};
 use super::links::{LinkLater, is_link_to, link_later, note_no_symlink, put_symlink, why_symlink};
 use super::names::PART_BYTES;
@@ -57,6 +59,8 @@ struct Level {
     fd: Option<Arc<OwnedFd>>,
     /// What is in it already, if what the source does not have is to go.
     inventory: Option<Inventory>,
+    /// `.gitignore` files of the source that hold in it, if that matters.
+    rules: Option<Arc<Told>>,
     /// From here to the destination, which lies in the source.
     avoid: Option<Way>,
     /// It is the one that is read, in a move.
@@ -194,7 +198,10 @@ impl<'a> Placer<'a> {
                 } => self.file(name, size, meta, link, hash)?,
                 Entry::Symlink { name, target, meta } => self.symlink(name, &target, &meta)?,
                 Entry::Link { name, link, last } => self.link(name, link, last)?,
-                Entry::Kept { name } => self.see(&name),
+                Entry::Kept { name } => {
+                    self.see(&name);
+                    self.note_rules(&name, Version::Kept);
+                }
                 Entry::Place { id } => self.note_place(id),
                 Entry::Unread => self.next_unread = shared.options.dry_run,
                 Entry::Top { .. } => {}
@@ -257,6 +264,28 @@ impl<'a> Placer<'a> {
         }
     }
 
+    /// What the source leaves out by a file of that name is not to go here.
+    fn note_rules(&mut self, name: &[u8], version: Version) {
+        let (shared, options) = (self.shared, &self.shared.options);
+        if !options.gitignore || !options.delete || name != ignores::NAME.as_bytes() {
+            return;
+        }
+        if let Some(level) = self.levels.last_mut() {
+            let told = Told {
+                above: level.rules.take(),
+                path: level.dir.path.clone(),
+                below: shared.below_top(level.dir.named()),
+                version,
+            };
+            level.rules = Some(Arc::new(told));
+        }
+    }
+
+    /// Those that hold in the innermost directory, as far as they have been told.
+    fn rules(&self) -> Option<&Arc<Told>> {
+        self.levels.last().and_then(|level| level.rules.as_ref())
+    }
+
     /// What is in a directory that is gone into, of which what the source does not have is to go.
     fn take_inventory(&mut self, dir: &TargetDir, fd: &OwnedFd) -> Option<Inventory> {
         let inventories = self
@@ -282,7 +311,7 @@ impl<'a> Placer<'a> {
             return;
         };
         let path = level.dir.path.clone();
-        let extra = inventory.into_extra(level.dir);
+        let extra = inventory.into_extra(level.dir, level.rules);
         let extra = extra.map_err(|e| {
             let e = rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO);
             StoreError::from_io(&path, "note the names that stay for", e)
@@ -439,6 +468,7 @@ impl<'a> Placer<'a> {
     /// A further name. Only so many wait to the end.
     fn link(&mut self, name: Vec<u8>, link: u64, last: bool) -> Result<(), StoreError> {
         self.see(&name);
+        self.note_rules(&name, Version::Any);
         let number = self.link_number();
         let is_source = self.is_source(&name, |_| false)?;
         let (dir, name) = (self.dir()?, self.top_name(name));
@@ -455,6 +485,7 @@ impl<'a> Placer<'a> {
             link,
             last,
             number,
+            rules: self.rules().cloned(),
         });
         if self.links.len() >= LINKS_WAITING {
             self.settle()?;
@@ -627,7 +658,7 @@ impl<'a> Placer<'a> {
         if shared.quota.is_bounded() && !is_link_to(&fd, &name, target) {
             shared.quota.take_file(&path)?;
         }
-        if let Err(why) = self.make_way(&fd, &dir, &name) {
+        if let Err(why) = self.make_way(&fd, &dir, &name, self.rules()) {
             shared.book.trouble(Trouble::Failed, &path, why);
             return Ok(());
         }

@@ -2,6 +2,8 @@
 
 use super::super::backup::{self, Keep};
 use super::super::delete::{Act, Depth};
+use super::super::ignored::{Rules, Told, Version};
+use super::super::ignores;
 use super::super::links::LinkLater;
 use super::super::names::{kind, read_names};
 use super::super::open::open_below;
@@ -10,6 +12,7 @@ use super::super::target::{DirState, TargetDir};
 use super::Placer;
 use howdah_session::Reasons;
 use howdah_session::deletion::{TooMany, may_delete_so_many};
+use howdah_session::naming::quoted;
 use howdah_store::calls::retry;
 use howdah_store::plain::irregular;
 use howdah_store::unwritable;
@@ -17,7 +20,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 impl Placer<'_> {
     /// Takes out of the way what `stat` says to be there, in a mirror: into the backup directory if there is one. A
@@ -29,6 +33,7 @@ impl Placer<'_> {
         dir: &TargetDir,
         name: &OsStr,
         stat: &Stat,
+        rules: Option<&Arc<Told>>,
     ) -> Result<(), String> {
         let shared = self.shared;
         let is_dir = kind(stat) == FileType::Directory;
@@ -43,7 +48,7 @@ impl Placer<'_> {
         }
         let path = self.below_top(dir, name);
         if is_dir {
-            return self.clear_dir(fd, name, stat, &path);
+            return self.clear_dir(fd, dir, name, stat, rules);
         }
         let counted = self.may_go(1);
         counted.map_err(|why| format!("is {is} there, with which {why}"))?;
@@ -69,10 +74,11 @@ impl Placer<'_> {
         fd: &OwnedFd,
         dir: &TargetDir,
         name: &OsStr,
+        rules: Option<&Arc<Told>>,
     ) -> Result<(), String> {
         match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if !matches!(kind(&stat), FileType::RegularFile | FileType::Symlink) => {
-                self.clear(fd, dir, name, &stat)
+                self.clear(fd, dir, name, &stat, rules)
             }
             // Whoever makes the link says what else is wrong.
             _ => Ok(()),
@@ -81,9 +87,10 @@ impl Placer<'_> {
 
     /// The same for a further name; what stays is told of by whoever makes it.
     pub(super) fn make_way_for(&self, later: &LinkLater) -> bool {
+        let rules = later.rules.as_ref();
         if matches!(later.dir.state, DirState::There | DirState::Fresh)
             && let Ok(fd) = self.shared.root.open_dir(&later.dir.path)
-            && let Err(why) = self.make_way(&fd, &later.dir, &later.name)
+            && let Err(why) = self.make_way(&fd, &later.dir, &later.name, rules)
         {
             let path = later.dir.named().join(&later.name);
             self.shared.book.trouble(Trouble::Failed, &path, why);
@@ -95,12 +102,14 @@ impl Placer<'_> {
     fn clear_dir(
         &self,
         fd: &OwnedFd,
+        dir: &TargetDir,
         name: &OsStr,
         stat: &Stat,
-        path: &Path,
+        rules: Option<&Arc<Told>>,
     ) -> Result<(), String> {
         const STAYS: &str = "is a directory there, which";
         let shared = self.shared;
+        let path = &*self.below_top(dir, name);
         let options = &shared.options;
         if !options.delete {
             if options.dry_run {
@@ -126,8 +135,20 @@ impl Placer<'_> {
             });
         }
         let deleter = self.deleter();
+        let rules = self.rules_for(fd, dir, name, rules);
+        let rules = Rules::default().of(shared, rules.as_ref());
+        let rules = rules.map_err(|unknown| {
+            let file = quoted(&unknown.file);
+            let again = if unknown.is_kept {
+                "it is not copied"
+            } else {
+                "it has not come yet; the same command again knows"
+            };
+            format!("{STAYS} may hold names that {file} leaves out: {again}")
+        })?;
+        let depth = Depth::top(rules.as_deref());
         let mut count = 0;
-        let all = deleter.one(fd, name, path, Act::Count, Depth::TOP, &mut |_| count += 1);
+        let all = deleter.one(fd, name, path, Act::Count, depth, &mut |_| count += 1);
         if !all {
             return Err(format!(
                 "{STAYS} holds names that are to stay: they are excluded, in use or on another file system"
@@ -138,7 +159,7 @@ impl Placer<'_> {
         add(&shared.book.deleted, count);
         if options.dry_run {
             // The directory itself is told of by what takes its place.
-            deleter.one(fd, name, path, Act::Count, Depth::TOP, &mut |gone| {
+            deleter.one(fd, name, path, Act::Count, depth, &mut |gone| {
                 if gone != path {
                     // An error here comes again with the next answer.
                     let gone = gone.to_path_buf();
@@ -147,11 +168,33 @@ impl Placer<'_> {
             });
             return Ok(());
         }
-        if deleter.one(fd, name, path, Act::Delete, Depth::TOP, &mut |_| {}) {
+        if deleter.one(fd, name, path, Act::Delete, depth, &mut |_| {}) {
             Ok(())
         } else {
             Err(format!("{STAYS} could not be removed in whole"))
         }
+    }
+
+    /// What may leave out names in a directory that is to give way.
+    fn rules_for(
+        &self,
+        fd: &OwnedFd,
+        dir: &TargetDir,
+        name: &OsStr,
+        told: Option<&Arc<Told>>,
+    ) -> Option<Arc<Told>> {
+        let beside = OsStr::new(ignores::NAME);
+        let is_told = !self.shared.options.gitignore || name > beside;
+        if is_told || rustix::fs::statat(fd, beside, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return told.cloned();
+        }
+        // Names come in their order: the source has not told of its own yet.
+        Some(Arc::new(Told {
+            above: told.cloned(),
+            path: dir.path.clone(),
+            below: self.shared.below_top(dir.named()),
+            version: Version::Any,
+        }))
     }
 
     /// Counts names that are to go. Why none of them may, if it would be too many.

@@ -17,16 +17,19 @@ impl Walker<'_> {
         let mut others = Vec::new();
         for top in tops {
             let parent = top.path.parent().unwrap_or_else(|| Path::new(""));
-            let Some(name) = top.path.file_name() else {
-                continue;
-            };
+            // The root itself has none.
+            let name = top.path.file_name().unwrap_or_default();
             let parent = Arc::new(SourceDir {
                 root: Arc::clone(&top.root),
                 path: parent.to_path_buf(),
                 below: PathBuf::new(),
             });
             let stat = parent.open().and_then(|fd| {
-                let stat = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW);
+                let stat = if name.is_empty() {
+                    rustix::fs::fstat(&fd)
+                } else {
+                    rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW)
+                };
                 stat.map_err(|e| StoreError::from_io(&parent.shown(name), "examine", e))
                     .map(|stat| (fd, stat))
             });

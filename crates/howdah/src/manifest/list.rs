@@ -5,6 +5,7 @@ use super::{ManifestHash, line};
 use crate::error::from_store;
 use crate::{Cancel, Error, ErrorKind, Location, Summary, whole};
 use howdah_session::TreeOptions;
+use howdah_session::naming;
 use howdah_store::open_file;
 use howdah_tree::PlacedFile;
 use std::collections::BTreeMap;
@@ -428,11 +429,7 @@ fn local_path(location: &Location) -> Option<PathBuf> {
 
 /// Whether a source means what is in it.
 fn is_contents(location: &Location) -> bool {
-    let Location::File(path) = location else {
-        return false;
-    };
-    let bytes = path.as_os_str().as_bytes();
-    [&b"."[..], b"..", b"/"].contains(&bytes) || bytes.ends_with(b"/.") || bytes.ends_with(b"/..")
+    matches!(location, Location::File(path) if naming::is_contents(path))
 }
 
 /// A directory as it can be opened.
