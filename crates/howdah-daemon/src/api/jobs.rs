@@ -184,7 +184,7 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>, page: Asked<Page>) -
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wait {
-    /// Answer when the job is over, or after that time: up to an hour.
+    /// Answer when the job is over, or after that time: up to an hour; where many wait already, up to a second.
     wait_seconds: Option<u32>,
 }
 
@@ -200,12 +200,16 @@ pub(super) struct Wait {
 )]
 pub(super) async fn show(Given(shared): Given<Arc<Shared>>, id: Id, wait: Asked<Wait>) -> Answered {
     const MOST: u32 = 3_600;
+    const CROWDED: u32 = 1;
     let id = number(id)?;
     let Query(wait) = wait.map_err(|e| Failure::usage(e.body_text()))?;
     if let Some(seconds) = wait.wait_seconds {
+        // Each holds a connection, and there are so many: whoever finds no place asks again soon, and others in between.
+        let place = shared.waits.try_acquire();
+        let most = if place.is_ok() { MOST } else { CROWDED };
         let over = watch_job::until_over(&shared, id);
         if let Ok(Err(failure)) =
-            tokio::time::timeout(Duration::from_secs(seconds.min(MOST).into()), over).await
+            tokio::time::timeout(Duration::from_secs(seconds.min(most).into()), over).await
         {
             return Err(failure);
         }
