@@ -132,6 +132,28 @@ mod most {
     pub(super) const RETRIES: u32 = 1_000;
 }
 
+/// The job that a schedule submits at a time.
+pub(crate) fn of_schedule(schedule: i64, due_ms: u64) -> String {
+    format!("{OF_SCHEDULE}{schedule}-{due_ms}")
+}
+
+/// The job for the files of such a list of a watched directory.
+pub(crate) fn of_watch(list: &str) -> String {
+    format!("{OF_WATCH}{list}")
+}
+
+const OF_SCHEDULE: &str = "schedule-";
+const OF_WATCH: &str = "watch-";
+
+/// Whether a submission's name is one of those: whoever had it first would be taken for the daemon's own job, which then never runs.
+fn is_of_daemon(name: &str) -> bool {
+    let numbers = [OF_SCHEDULE, OF_WATCH]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix)?.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    numbers.is_some_and(|(which, when)| is_number(which) && is_number(when))
+}
+
 impl Spec {
     /// That command, as soon as may be and with nothing else said; not tried again.
     pub fn new(kind: Kind, arguments: Vec<String>, directory: impl Into<PathBuf>) -> Self {
@@ -196,6 +218,9 @@ impl Spec {
             Some(id) if id.is_empty() || id.len() > most::SUBMISSION_BYTES => Err(format!(
                 "a submission's name has 1 to {} bytes",
                 most::SUBMISSION_BYTES
+            )),
+            Some(id) if is_of_daemon(id) => Err(format!(
+                "'{id}' is how the daemon names what it submits itself; choose another name"
             )),
             _ => Ok(()),
         }
@@ -423,6 +448,13 @@ mod tests {
                 .unwrap();
         assert_eq!(spec.check(), Ok(()));
         assert_eq!(spec.retries, USUAL_RETRIES);
+        for name in ["x", "schedule-night", "schedule-3", "watch-3-a", "watch--"] {
+            let named = Spec {
+                submission: Some(name.to_owned()),
+                ..spec.clone()
+            };
+            assert_eq!(named.check(), Ok(()), "{name}");
+        }
         let wrong = [
             Spec {
                 directory: "tmp".into(),
@@ -442,6 +474,14 @@ mod tests {
             },
             Spec {
                 submission: Some(String::new()),
+                ..spec.clone()
+            },
+            Spec {
+                submission: Some(of_schedule(3, 1_795_746_600_000)),
+                ..spec.clone()
+            },
+            Spec {
+                submission: Some(of_watch("3-1795746600000")),
                 ..spec.clone()
             },
             Spec {
