@@ -78,8 +78,7 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
         ));
     }
     let small = |key: &str, usual: u32| -> Result<u32, ScenarioError> {
-        let number = table.whole(key, 1)?.map(|number| number.min(1024) as u32);
-        Ok(number.unwrap_or(usual).max(1))
+        Ok(table.within(key, 1..=1024)?.unwrap_or(usual).max(1))
     };
     let tail_ns = span("tail", usual.disturbance.tail_ns)?;
     Ok(HostSpec {

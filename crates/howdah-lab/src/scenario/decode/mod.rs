@@ -213,7 +213,9 @@ fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
     if warmup >= duration {
         return Err(table.error_at("warmup", "not shorter than 'duration'"));
     }
-    let interval = table.span("interval")?.unwrap_or(Span::from_secs(1));
+    // What is shorter than an interval is one.
+    let usual = Span::from_secs(1).min(duration);
+    let interval = table.span("interval")?.unwrap_or(usual);
     if interval < Span::from_millis(1) || interval > duration {
         return Err(table.error_at("interval", "from 1ms to 'duration'"));
     }
