@@ -389,6 +389,36 @@ fn amounts_that_nobody_means_are_explained() {
     }
 }
 
+/// A device, for one: it would be read until memory ends.
+#[test]
+fn files_that_are_no_scenarios_and_no_traces_are_not_read_to_their_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let sparse = |name: &str, bytes| {
+        let file = std::fs::File::create(path(name)).unwrap();
+        file.set_len(bytes).unwrap();
+    };
+    sparse("huge.toml", (16 << 20) + 1);
+    sparse("huge.trace", (128 << 20) + 1);
+    std::fs::write(path("latin.toml"), b"\xff").unwrap();
+    std::fs::write(path("empty.toml"), "").unwrap();
+    let traced = SMALL.replace("\"1gbit\"", "{ trace = \"huge.trace\" }");
+    let many = vec!["\"empty.toml\""; 1_001].join(", ");
+    let including = |names: &str| format!("include = [{names}]\n{SMALL}");
+    for (text, part) in [
+        (including("\"huge.toml\""), "longer than 16 MiB"),
+        (including("\"latin.toml\""), "no text (UTF-8)"),
+        (including(&many), "more than 1000 files"),
+        (traced, "longer than 128 MiB"),
+    ] {
+        std::fs::write(path("t.toml"), text).unwrap();
+        let message = load(&[path("t.toml")], false).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+    }
+    let message = load(&[path("huge.toml")], false).unwrap_err().to_string();
+    assert!(message.contains("longer than 16 MiB"), "{message}");
+}
+
 #[test]
 fn files_that_are_not_there() {
     let error = load(&[PathBuf::from("no/such.toml")], false).unwrap_err();

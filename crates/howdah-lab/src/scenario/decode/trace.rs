@@ -7,6 +7,9 @@ use howdah_core::Span;
 use howdah_path::TraceError;
 use std::path::Path;
 
+/// Bytes of a trace: some hours of a mahimahi one are ten million.
+const MAX_BYTES: u64 = 128 << 20;
+
 /// Reads the file that the table's `trace` names, or what stands under `steps` itself.
 pub(super) fn read<T>(
     table: &Table<'_>,
@@ -33,7 +36,7 @@ pub(super) fn read<T>(
         .parent()
         .unwrap_or_else(|| Path::new(""))
         .join(name);
-    let text = table.sources.read(&path).map_err(|error| {
+    let text = table.sources.read(&path, MAX_BYTES).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         table.error_at("trace", message)
     })?;
