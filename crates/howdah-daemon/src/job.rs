@@ -125,6 +125,8 @@ fn usual_retries() -> u32 {
 mod most {
     pub(super) const ARGUMENTS: usize = 4_096;
     pub(super) const ARGUMENT_BYTES: usize = 256 << 10;
+    /// No system call takes more.
+    pub(super) const DIRECTORY_BYTES: usize = 4_096;
     pub(super) const LABELS: usize = 16;
     pub(super) const LABEL_BYTES: usize = 64;
     pub(super) const AFTER: usize = 64;
@@ -189,6 +191,12 @@ impl Spec {
             || self.directory.as_os_str().as_encoded_bytes().contains(&0)
         {
             return Err("the directory of a job is an absolute path".to_owned());
+        }
+        if self.directory.as_os_str().len() > most::DIRECTORY_BYTES {
+            return Err(format!(
+                "the directory of a job has at most {} bytes",
+                most::DIRECTORY_BYTES
+            ));
         }
         if self.labels.len() > most::LABELS
             || self
@@ -458,6 +466,10 @@ mod tests {
         let wrong = [
             Spec {
                 directory: "tmp".into(),
+                ..spec.clone()
+            },
+            Spec {
+                directory: format!("/{}", "x".repeat(4_096)).into(),
                 ..spec.clone()
             },
             Spec {

@@ -32,7 +32,9 @@ pub(super) fn number(id: Id) -> Result<JobId, Failure> {
 /// Nothing that a form in a page can send.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Failure> {
     let kind = headers.get(header::CONTENT_TYPE);
-    if kind.is_some_and(|kind| kind.as_bytes() == b"application/json") {
+    // What follows (RFC 9110, 8.3.1) is of no influence: JSON is UTF-8.
+    let kind = kind.and_then(|kind| kind.to_str().ok()?.split(';').next());
+    if kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
     let text = "what is wanted is described as application/json";
@@ -274,5 +276,39 @@ async fn change(shared: &Arc<Shared>, id: JobId, order: fn(JobId) -> Order) -> A
         Answer::Submitted { .. } | Answer::Scheduled(_) | Answer::Watched(_) => {
             Err(Failure::internal("the daemon answered something else"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn json_is_json_whatever_follows_and_what_a_form_sends_is_none() {
+        let is_taken = |kind: &'static [u8]| {
+            let kind = HeaderValue::from_bytes(kind).unwrap();
+            is_json(&HeaderMap::from_iter([(header::CONTENT_TYPE, kind)])).is_ok()
+        };
+        for kind in [
+            &b"application/json"[..],
+            b"application/json; charset=utf-8",
+            b"Application/JSON;charset=UTF-8",
+        ] {
+            assert!(is_taken(kind));
+        }
+        for kind in [
+            &b""[..],
+            b"text/plain",
+            b"text/plain; application/json",
+            b"text/plain;charset=application/json",
+            b"application/json, text/plain",
+            b"application/jsonp",
+            b"multipart/form-data; boundary=application/json",
+            b"\xff",
+        ] {
+            assert!(!is_taken(kind));
+        }
+        assert!(is_json(&HeaderMap::new()).is_err());
     }
 }
