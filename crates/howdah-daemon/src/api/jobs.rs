@@ -120,7 +120,7 @@ pub(super) struct Page {
     /// Only older ones than that.
     #[param(value_type = Option<i64>)]
     before: Option<JobId>,
-    /// So many at the most: 1 to 1000, otherwise 100.
+    /// So many at the most: 1 to 1000, otherwise 100. Where their descriptions have more than 1 MiB there are fewer.
     limit: Option<u32>,
 }
 
@@ -169,12 +169,11 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>, page: Asked<Page>) -
     let Query(page) = page.map_err(|e| Failure::usage(e.body_text()))?;
     let limit = page.limit.unwrap_or(USUAL).clamp(1, MOST);
     let wanted = page.wanted()?;
-    let jobs = shared
-        .read(move |reader| reader.jobs(&wanted, page.before, limit))
+    let (jobs, more) = shared
+        .read(move |reader| reader.page(&wanted, page.before, limit))
         .await?;
     // Somebody who wants older ones asks for those before the last one here.
-    let full = jobs.len() == usize::try_from(limit).unwrap_or(usize::MAX);
-    let next = jobs.last().map(|job| job.id).filter(|_| full);
+    let next = jobs.last().map(|job| job.id).filter(|_| more);
     Ok(Json(Jobs {
         jobs,
         next_before: next,
