@@ -373,6 +373,26 @@ fn amounts_that_nobody_means_are_explained() {
         ),
         (flow("\"udt\"\npacket = 65536"), "65536 is not from"),
         (and("[host.h]\ncores = 1025"), "1025 is not from 1 to 1024"),
+        (
+            and("[host.h]\nstall = \"1ns\"\nstall_every = \"1ns\""),
+            "at least 10us",
+        ),
+        (
+            and("[stream.s]\nrate = \"1mbit\"\non = \"1ns\"\noff = \"0s\""),
+            "'on' is at least 1.0us",
+        ),
+        (
+            rate("{ steps = \"0s 1gbit\", period = \"1ns\" }"),
+            "at least 1.0ms",
+        ),
+        (
+            and("interval = \"1ms\"").replace("300s", "1001s"),
+            "more than 1000000 of 1.0ms",
+        ),
+        (
+            SMALL.replace("rate = \"1gbit\"\nrtt = \"180ms\"\n", ""),
+            "it would never end",
+        ),
     ] {
         let message = plan(&text).unwrap_err().to_string();
         assert!(message.contains(part), "{message}: {text}");

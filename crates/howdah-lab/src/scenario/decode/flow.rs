@@ -3,6 +3,7 @@
 use super::super::cell::{FlowSpec, GroupSpec, HostSpec, PathSpec, StreamSpec};
 use super::super::error::{ScenarioError, hint};
 use super::super::node::{Entry, Sources, Value};
+use super::super::one_way::{JitterSpec, OneWaySpec};
 use super::super::read::Table;
 use super::super::values::{self, Amount};
 use super::{blast, find_path};
@@ -13,6 +14,8 @@ use howdah_proto::Share;
 /// Headers of IP and UDP, and the least of IP and TCP, in bytes.
 const UDP_HEADERS: u32 = 28;
 const TCP_HEADERS: u32 = 40;
+/// The shortest time that a stream sends between two times of silence.
+const SHORTEST: Span = Span::from_micros(1);
 /// Most flows of a group.
 const MOST_SHORTS: u64 = 1_000_000;
 /// Most TCP connections that carry a flow together: a bundle has no more.
@@ -259,9 +262,13 @@ impl Decoder<'_> {
             }
         })?;
         let on_off = match (table.span("on")?, table.span("off")?) {
-            (Some(on), Some(off)) if !on.is_zero() => Some((on.as_nanos(), off.as_nanos())),
+            (Some(on), Some(off)) if on >= SHORTEST => Some((on.as_nanos(), off.as_nanos())),
             (None, None) => None,
-            _ => return Err(table.error("'on' and 'off' go together, and 'on' is not 0")),
+            _ => {
+                let message =
+                    format!("'on' and 'off' go together, and 'on' is at least {SHORTEST}");
+                return Err(table.error(message));
+            }
         };
         let (via, reverse) = (self.via(&table)?, table.truth("reverse")?.unwrap_or(false));
         let packet_bytes = packet.unwrap_or(1470);
@@ -379,12 +386,26 @@ impl Decoder<'_> {
             .collect()
     }
 
+    /// Where nothing takes any time, nothing ever ends.
+    fn check_time(&self, table: &Table<'_>, via: &[usize]) -> Result<(), ScenarioError> {
+        let takes_time = |lane: &OneWaySpec| {
+            let jitters = !matches!(lane.jitter, JitterSpec::None);
+            lane.delay_ns > 0 || lane.rate_bps.is_some() || lane.rate_trace.is_some() || jitters
+        };
+        let mut paths = via.iter().map(|&at| &self.paths[at]);
+        if paths.any(|path| takes_time(&path.forward) || takes_time(&path.backward)) {
+            return Ok(());
+        }
+        Err(table.error("nothing on its way has a 'rate' or an 'rtt': it would never end"))
+    }
+
     fn options(
         &self,
         table: &Table<'_>,
         via: &[usize],
         protocol: &str,
     ) -> Result<Options, ScenarioError> {
+        self.check_time(table, via)?;
         let route = || via.iter().map(|&at| &self.paths[at]);
         let rate = route()
             .map(|path| path.forward.mean_rate_bps())

@@ -105,9 +105,15 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
     })
 }
 
+/// A core that stands still more often never runs.
+const SHORTEST_NS: u64 = 10_000;
+
 /// For how long a core stands still at most, and how often.
 fn stalls(table: &Table<'_>, usual: &DisturbanceSpec) -> Result<DisturbanceSpec, ScenarioError> {
     let every = table.span("stall_every")?.map(Span::as_nanos);
+    if every.is_some_and(|every| every < SHORTEST_NS) {
+        return Err(table.error_at("stall_every", "at least 10us"));
+    }
     let most = table.span("stall")?.map(Span::as_nanos);
     if every.is_some() != most.is_some() {
         return Err(table

@@ -7,6 +7,8 @@ use howdah_core::Span;
 use howdah_path::TraceError;
 use std::path::Path;
 
+/// What comes again sooner is a mistyped unit.
+const SHORTEST: Span = Span::from_millis(1);
 /// Bytes of a trace: some hours of a mahimahi one are ten million.
 const MAX_BYTES: u64 = 128 << 20;
 
@@ -16,6 +18,9 @@ pub(super) fn read<T>(
     parse: impl FnOnce(&str, Option<Span>) -> Result<Result<T, TraceError>, ScenarioError>,
 ) -> Result<TraceSpec<T>, ScenarioError> {
     let period = table.span("period")?;
+    if period.is_some_and(|period| period < SHORTEST) {
+        return Err(table.error_at("period", format!("at least {SHORTEST}")));
+    }
     if let Some(text) = table.text("steps")? {
         if table.has("trace") {
             return Err(table.error_at("steps", "a 'trace' in a file or 'steps' here, not both"));
