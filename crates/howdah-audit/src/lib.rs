@@ -370,6 +370,27 @@ mod tests {
     }
 
     #[test]
+    fn half_a_line_of_a_process_that_was_killed_takes_no_other_line_with_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let begun = [line_of(&event(1)), br#"{"event":"do"#.to_vec()].concat();
+        std::fs::write(&path, &begun).expect("a file");
+        for number in [2, 3] {
+            let file = AuditFile::open(&path, 1 << 20).expect("it opens");
+            let log = file.begin(|_, _: &str| ()).expect("a thread");
+            log.write(&event(number));
+        }
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        let (whole, torn): (Vec<_>, Vec<_>) = text
+            .lines()
+            .map(serde_json::from_str::<serde_json::Value>)
+            .partition(Result::is_ok);
+        let whole: Vec<_> = whole.into_iter().flatten().collect();
+        assert_eq!(whole, [event(1), event(2), event(3)]);
+        assert_eq!(torn.len(), 1, "{text}");
+    }
+
+    #[test]
     fn what_did_not_fit_is_counted_in_its_place() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("audit");

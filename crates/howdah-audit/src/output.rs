@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Names that are tried for a file that is renamed within one second.
@@ -21,7 +21,18 @@ pub(crate) struct Output {
     torn: bool,
 }
 
-fn open(path: &Path) -> io::Result<(File, u64)> {
+/// Half a line is at its end: of a process that was killed, or whose disk was full, while it wrote.
+fn is_torn(path: &Path, bytes: u64) -> bool {
+    let last = || -> io::Result<u8> {
+        let mut last = [0];
+        File::open(path)?.read_exact_at(&mut last, bytes - 1)?;
+        Ok(last[0])
+    };
+    // What cannot be read (mode 0200) is taken for whole.
+    bytes > 0 && last().is_ok_and(|last| last != b'\n')
+}
+
+fn open(path: &Path) -> io::Result<(File, u64, bool)> {
     // A pipe that nobody reads must not hold anybody up.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = File::options()
@@ -34,20 +45,21 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
-    Ok((file, metadata.len()))
+    let bytes = metadata.len();
+    Ok((file, bytes, is_torn(path, bytes)))
 }
 
 impl Output {
     pub(crate) fn open(path: &Path, rotate_bytes: u64) -> io::Result<Self> {
         // Whatever becomes of the directory this process stands in.
         let path = std::path::absolute(path)?;
-        let (file, bytes) = open(&path)?;
+        let (file, bytes, torn) = open(&path)?;
         Ok(Self {
             path,
             file,
             bytes,
             rotate_bytes,
-            torn: false,
+            torn,
         })
     }
 
@@ -92,7 +104,7 @@ impl Output {
         let ours = self.file.metadata()?;
         let theirs = std::fs::symlink_metadata(&self.path);
         if !theirs.is_ok_and(|theirs| (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino())) {
-            (self.file, self.bytes) = open(&self.path)?;
+            (self.file, self.bytes, self.torn) = open(&self.path)?;
         }
         Ok(())
     }
@@ -110,7 +122,7 @@ impl Output {
                 Err(Errno::EXIST) => {}
                 result => {
                     result?;
-                    (self.file, self.bytes) = open(&self.path)?;
+                    (self.file, self.bytes, self.torn) = open(&self.path)?;
                     return Ok(());
                 }
             }

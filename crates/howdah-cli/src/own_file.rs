@@ -1,9 +1,11 @@
 //! Files that a command writes beside what it moves, under a name that a person has typed: whoever mistypes one loses nothing.
 
 use howdah::{Error, ErrorKind};
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// As much of a file as tells what it is.
 const HEAD_BYTES: u64 = 1024;
@@ -79,15 +81,60 @@ pub(crate) fn is_page(head: &[u8]) -> bool {
     marks.into_iter().any(has)
 }
 
+/// Writes such a file so that it is there whole or not at all: on a full disk what was there before stays. Into pipes and devices it is
+/// written as it comes.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Error> {
+    let write = || {
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return fs::write(path, text);
+        }
+        // Behind a link lies the file that is meant.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let file = whole(&path, text)?;
+        if let Ok(before) = path.metadata() {
+            file.as_file().set_permissions(before.permissions())?;
+        }
+        file.persist(&path).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().map_err(|error| failed("write", path, &error))
+}
+
+/// The same where nothing may have been.
+pub(crate) fn make(path: &Path, text: &str) -> Result<(), Error> {
+    let made = whole(path, text)
+        .and_then(|file| file.persist_noclobber(path).map_err(|error| error.error));
+    made.map(drop)
+        .map_err(|error| failed("write", path, &error))
+}
+
+/// All of it, on the disk beside the place that it is for.
+fn whole(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".howdah-")
+        // As any new file, less what the umask says.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(dir.unwrap_or_else(|| Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_data()?;
+    Ok(file)
+}
+
 /// An error of such a file, in words and of its kind.
 pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
-    let kind = match error.kind() {
+    let text = format!("cannot {what} {}: {error}", path.display());
+    Error::new(kind(error), text)
+}
+
+/// What kind of failure it is that such a file cannot be written.
+pub(crate) fn kind(error: &io::Error) -> ErrorKind {
+    match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
         io::ErrorKind::PermissionDenied
         | io::ErrorKind::ReadOnlyFilesystem
         | io::ErrorKind::NotFound
         | io::ErrorKind::NotADirectory => ErrorKind::Refused,
         _ => ErrorKind::Io,
-    };
-    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
+    }
 }

@@ -18,6 +18,11 @@ use place::Place;
 use serde::Deserialize;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A daemon that says nothing for so long does not answer any more: one that is asked whether a job is over says so after half a minute at
+/// the latest, one that is followed several times a minute.
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// Why there is no answer that was hoped for.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +52,9 @@ pub enum ClientError {
     /// It went away in the midst of it.
     #[error("the daemon went away: {0}")]
     Away(String),
+    /// Who is to hear what it answers cannot.
+    #[error("{0}")]
+    Unheard(io::Error),
     /// It does not want that.
     #[error("{message}")]
     Refused {
@@ -164,6 +172,7 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub struct Client {
     place: Place,
+    silence: Duration,
 }
 
 fn away(error: impl std::fmt::Display) -> ClientError {
@@ -185,13 +194,19 @@ impl Client {
     /// Of the daemon that has that directory.
     pub fn new(directory: &Path) -> Self {
         let place = Place::Socket(crate::api::socket(directory));
-        Self { place }
+        Self {
+            place,
+            silence: SILENCE,
+        }
     }
 
     /// Of the daemon at that address, `https://HOST:PORT`, for whoever has that token. Without TLS (`http://`) only on this machine.
     pub fn remote(url: &str, token: &str, trust: &Trust) -> Result<Self, ClientError> {
         let place = Place::remote(url, token, trust)?;
-        Ok(Self { place })
+        Ok(Self {
+            place,
+            silence: SILENCE,
+        })
     }
 
     /// Where a job runs that is submitted from here: on another machine in the home of the daemon's user.
@@ -366,6 +381,17 @@ impl Client {
         )
     }
 
+    /// What the daemon says next.
+    async fn in_time<T>(&self, next: impl Future<Output = T>) -> Result<T, ClientError> {
+        let said = tokio::time::timeout(self.silence, next).await;
+        said.map_err(|_| {
+            away(format!(
+                "it has said nothing for {} s",
+                self.silence.as_secs()
+            ))
+        })
+    }
+
     fn ask<T: serde::de::DeserializeOwned>(
         &self,
         method: Method,
@@ -403,17 +429,18 @@ impl Client {
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(away)?;
             tokio::spawn(connection);
-            let response = sender.send_request(request).await.map_err(away)?;
+            let response = self.in_time(sender.send_request(request)).await?;
+            let response = response.map_err(away)?;
             let status = response.status();
             let mut body = response.into_body();
             let mut problem = Vec::new();
-            while let Some(frame) = body.frame().await {
+            while let Some(frame) = self.in_time(body.frame()).await? {
                 let frame = frame.map_err(away)?;
                 let Some(part) = frame.data_ref() else {
                     continue;
                 };
                 if status.is_success() {
-                    take(part).map_err(away)?;
+                    take(part).map_err(ClientError::Unheard)?;
                 } else {
                     problem.extend_from_slice(part);
                 }
@@ -436,5 +463,59 @@ fn refusal(status: StatusCode, body: &[u8]) -> ClientError {
             kind: "io".to_owned(),
             message: format!("the daemon answers {status}"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread;
+
+    const NUMBERED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n\
+        event: event\ndata: {\"event\":\"start\"}\n\n";
+
+    /// A client of somebody who hears a question, says that and nothing more until the client has gone.
+    fn client_of(said: &'static str) -> (tempfile::TempDir, Client, thread::JoinHandle<()>) {
+        let dir = tempfile::tempdir().unwrap();
+        let client = Client::new(dir.path());
+        let listener = UnixListener::bind(crate::api::socket(dir.path())).unwrap();
+        let answer = move |mut stream: UnixStream| {
+            stream.write_all(said.as_bytes()).unwrap();
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).unwrap();
+        };
+        let daemon = thread::spawn(move || answer(listener.accept().unwrap().0));
+        (dir, client, daemon)
+    }
+
+    #[test]
+    fn a_daemon_that_stands_still_is_not_waited_for_for_ever() {
+        for said in ["", NUMBERED] {
+            let (_dir, mut client, daemon) = client_of(said);
+            client.silence = Duration::from_millis(50);
+            let mut lines = 0;
+            let result = client.follow(JobId(1), |_| {
+                lines += 1;
+                Ok(())
+            });
+            let error = result.unwrap_err();
+            assert!(matches!(error, ClientError::Away(_)), "{error}");
+            assert_eq!(lines, usize::from(!said.is_empty()));
+            daemon.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_passed_on_is_no_fault_of_the_daemon() {
+        let (_dir, client, daemon) = client_of(NUMBERED);
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let error = client.follow(JobId(1), |_| Err(full())).unwrap_err();
+        assert!(
+            matches!(&error, ClientError::Unheard(why) if why.kind() == io::ErrorKind::StorageFull),
+            "{error}"
+        );
+        daemon.join().unwrap();
     }
 }

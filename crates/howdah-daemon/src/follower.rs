@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// Of more that change at once is told that there are many.
 const MANY: usize = 500;
+/// Bytes of arguments; of a job that has more is told that it has changed.
+const LONG: usize = 16 << 10;
 /// Of the file of one attempt, in one look; of more the end is what counts.
 const MUCH: u64 = 1 << 20;
 const TAIL: u64 = 1 << 16;
@@ -55,6 +57,8 @@ pub(crate) struct Follower {
     began_ms: u64,
     /// The last that happened as far as it was told.
     happened: i64,
+    /// Some of that could not be read.
+    behind: bool,
     limits: Set,
     /// Attempts that run.
     running: BTreeMap<(JobId, u32), Followed>,
@@ -75,6 +79,7 @@ impl Follower {
             attempts,
             reader: Some(reader),
             began_ms: now_ms(),
+            behind: false,
             running: BTreeMap::new(),
             ended: BTreeMap::new(),
         })
@@ -82,7 +87,7 @@ impl Follower {
 
     /// Whether there may be something new without anything being written in the database.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.running.is_empty()
+        self.behind || !self.running.is_empty()
     }
 
     /// What is new. After an error it is told the next time.
@@ -98,11 +103,9 @@ impl Follower {
 
     fn read(&mut self, reader: &Reader) -> Result<Vec<Told>, StateError> {
         let mut told = Vec::new();
-        let (changed, happened) = reader.happened_after(self.happened)?;
-        let mut jobs = Vec::new();
-        for id in &changed {
-            jobs.extend(reader.job(*id)?);
-        }
+        // An end that came between two of these would be told twice.
+        let _of_one_moment = reader.snapshot()?;
+        let changed = reader.happened_after(self.happened)?;
         let at_work = reader.at_work()?;
         let limits = reader.limits()?;
         for found in at_work {
@@ -126,16 +129,31 @@ impl Follower {
                 None => {}
             }
         }
-        for job in jobs {
+        self.behind = true;
+        // One by one: any number may have changed, and each may be long.
+        for (id, event) in &changed {
+            let Ok(job) = reader.job(*id) else {
+                // It is told the next time, with all that follow.
+                return Ok(told);
+            };
+            self.happened = *event;
+            let Some(mut job) = job else {
+                continue;
+            };
             self.ends(&job, &mut told);
             if changed.len() > MANY {
                 continue;
             }
-            let mut job = job;
+            let bytes: usize = job.spec.arguments.iter().map(String::len).sum();
+            if bytes > LONG {
+                told.push(Told::Many(1));
+                continue;
+            }
             job.attempts = Vec::new();
             job.history = Vec::new();
             told.push(Told::Job(Box::new(job)));
         }
+        self.behind = false;
         if changed.len() > MANY {
             told.push(Told::Many(changed.len()));
         }
@@ -143,7 +161,6 @@ impl Follower {
             self.limits = limits;
             told.push(Told::Limits);
         }
-        self.happened = happened;
         Ok(told)
     }
 

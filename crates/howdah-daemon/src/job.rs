@@ -125,11 +125,35 @@ fn usual_retries() -> u32 {
 mod most {
     pub(super) const ARGUMENTS: usize = 4_096;
     pub(super) const ARGUMENT_BYTES: usize = 256 << 10;
+    /// No system call takes more.
+    pub(super) const DIRECTORY_BYTES: usize = 4_096;
     pub(super) const LABELS: usize = 16;
     pub(super) const LABEL_BYTES: usize = 64;
     pub(super) const AFTER: usize = 64;
     pub(super) const SUBMISSION_BYTES: usize = 128;
     pub(super) const RETRIES: u32 = 1_000;
+}
+
+/// The job that a schedule submits at a time.
+pub(crate) fn of_schedule(schedule: i64, due_ms: u64) -> String {
+    format!("{OF_SCHEDULE}{schedule}-{due_ms}")
+}
+
+/// The job for the files of such a list of a watched directory.
+pub(crate) fn of_watch(list: &str) -> String {
+    format!("{OF_WATCH}{list}")
+}
+
+const OF_SCHEDULE: &str = "schedule-";
+const OF_WATCH: &str = "watch-";
+
+/// Whether a submission's name is one of those: whoever had it first would be taken for the daemon's own job, which then never runs.
+fn is_of_daemon(name: &str) -> bool {
+    let numbers = [OF_SCHEDULE, OF_WATCH]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix)?.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    numbers.is_some_and(|(which, when)| is_number(which) && is_number(when))
 }
 
 impl Spec {
@@ -168,6 +192,12 @@ impl Spec {
         {
             return Err("the directory of a job is an absolute path".to_owned());
         }
+        if self.directory.as_os_str().len() > most::DIRECTORY_BYTES {
+            return Err(format!(
+                "the directory of a job has at most {} bytes",
+                most::DIRECTORY_BYTES
+            ));
+        }
         if self.labels.len() > most::LABELS
             || self
                 .labels
@@ -196,6 +226,9 @@ impl Spec {
             Some(id) if id.is_empty() || id.len() > most::SUBMISSION_BYTES => Err(format!(
                 "a submission's name has 1 to {} bytes",
                 most::SUBMISSION_BYTES
+            )),
+            Some(id) if is_of_daemon(id) => Err(format!(
+                "'{id}' is how the daemon names what it submits itself; choose another name"
             )),
             _ => Ok(()),
         }
@@ -423,9 +456,20 @@ mod tests {
                 .unwrap();
         assert_eq!(spec.check(), Ok(()));
         assert_eq!(spec.retries, USUAL_RETRIES);
+        for name in ["x", "schedule-night", "schedule-3", "watch-3-a", "watch--"] {
+            let named = Spec {
+                submission: Some(name.to_owned()),
+                ..spec.clone()
+            };
+            assert_eq!(named.check(), Ok(()), "{name}");
+        }
         let wrong = [
             Spec {
                 directory: "tmp".into(),
+                ..spec.clone()
+            },
+            Spec {
+                directory: format!("/{}", "x".repeat(4_096)).into(),
                 ..spec.clone()
             },
             Spec {
@@ -442,6 +486,14 @@ mod tests {
             },
             Spec {
                 submission: Some(String::new()),
+                ..spec.clone()
+            },
+            Spec {
+                submission: Some(of_schedule(3, 1_795_746_600_000)),
+                ..spec.clone()
+            },
+            Spec {
+                submission: Some(of_watch("3-1795746600000")),
                 ..spec.clone()
             },
             Spec {

@@ -13,6 +13,10 @@ pub(crate) fn lines_from(path: &Path, offset: u64) -> io::Result<(Vec<String>, u
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), offset)),
         Err(error) => return Err(error),
     };
+    if offset > file.metadata()?.len() {
+        // There is nothing yet; and so far away no file can be asked for anything.
+        return Ok((Vec::new(), offset));
+    }
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
     (&file).take(AT_ONCE).read_to_end(&mut bytes)?;
@@ -56,6 +60,9 @@ mod tests {
         std::fs::write(&path, "{\"a\":1}\n{\"b\":2}\n").unwrap();
         let (lines, next) = lines_from(&path, next).unwrap();
         assert_eq!((lines, next), (vec!["{\"b\":2}".to_owned()], 16));
+        for beyond in [17, i64::MAX.unsigned_abs(), u64::MAX] {
+            assert_eq!(lines_from(&path, beyond).unwrap(), (Vec::new(), beyond));
+        }
     }
 
     #[test]

@@ -28,9 +28,11 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<()> {
 
 /// What is in it, if it is nobody else's.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
+    // A pipe that nobody writes to must not hold anybody up.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::OpenOptions::new()
         .read(true)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .custom_flags(flags.bits().cast_signed())
         .open(path)?;
     let found = file.metadata()?;
     let own = found.uid() == rustix::process::geteuid().as_raw();
@@ -45,4 +47,24 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("it is longer than 64 KiB"));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tokens");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (sender, told) = mpsc::channel();
+        thread::spawn(move || sender.send(read(&path).map_err(|error| error.to_string())));
+        let why = told.recv_timeout(Duration::from_mins(1)).unwrap();
+        assert!(why.unwrap_err().contains("must be a file"));
+    }
 }

@@ -6,7 +6,7 @@
 
 mod scan;
 
-use crate::job::{Grammar, State};
+use crate::job::{Grammar, State, of_watch};
 use crate::order::{Answer, Message, Order};
 use crate::state::{Known, Reader, StateError, Watched};
 use crate::time::now_ms;
@@ -376,7 +376,7 @@ impl Working {
             });
         let answer = match job {
             Ok(mut job) => {
-                job.submission = Some(submission(&name));
+                job.submission = Some(of_watch(&name));
                 self.order(Order::WatchFound {
                     id,
                     job: Box::new(job),
@@ -428,7 +428,7 @@ impl Working {
             .flatten()
         {
             let name = entry.file_name();
-            let state = reader.state_of_submission(&submission(&name.to_string_lossy()))?;
+            let state = reader.state_of_submission(&of_watch(&name.to_string_lossy()))?;
             if state.is_none_or(State::is_final) {
                 let _ = std::fs::remove_file(entry.path());
             }
@@ -440,11 +440,6 @@ impl Working {
 fn is_closed(kind: notify::event::AccessKind) -> bool {
     use notify::event::{AccessKind, AccessMode};
     matches!(kind, AccessKind::Close(AccessMode::Write))
-}
-
-/// The name that a job with that list is submitted by.
-fn submission(list: &str) -> String {
-    format!("watch-{list}")
 }
 
 /// On the disk before the job is.

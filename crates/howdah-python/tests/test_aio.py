@@ -89,6 +89,23 @@ def test_a_cancelled_task_ends_the_copy(site: Site) -> None:
     assert (site.root / "big").stat().st_size == 64 << 20
 
 
+def test_no_exception_of_a_callback_is_waited_for_for_ever(site: Site) -> None:
+    """Futures carry no StopIteration."""
+    for side, content in (("a", "1"), ("b", "22")):
+        (site.files / side).mkdir()
+        (site.files / side / "one").write_text(content)
+
+    def hear(_: howdah.Difference) -> None:
+        raise StopIteration
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(client(site).verify(site.files / "a", site.files / "b", on_difference=hear))
+    loop.run_until_complete(asyncio.wait({task}, timeout=30))
+    assert task.done()
+    assert isinstance(task.exception(), RuntimeError)
+    loop.close()
+
+
 def test_a_server_for_async_with(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "one").write_text("1")

@@ -176,6 +176,13 @@ def test_what_makes_no_sense_is_said(served: Served, tmp_path: Path) -> None:
         (lambda: daemon.limit(1, "fast"), "fast"),
         (lambda: daemon.job("1"), "number"),  # type: ignore[arg-type] # pyright: ignore
         (lambda: daemon.ask("GET", "/metrics"), "/v1/"),
+        (lambda: daemon.ask("GET", "/v1/jobs\r\nX: y"), "/v1/"),
+        (lambda: daemon.ask("GET", 7), "path"),  # type: ignore[arg-type] # pyright: ignore
+        (lambda: daemon.wait(1, timeout="5"), "timeout"),  # type: ignore[arg-type] # pyright: ignore
+        (lambda: daemon.wait(1, timeout=float("nan")), "timeout"),
+        (lambda: Daemon(7), "url is a str"),  # type: ignore[arg-type] # pyright: ignore
+        (lambda: Daemon("https://h", token=b"x"), "token is a str"),  # type: ignore[arg-type] # pyright: ignore
+        (lambda: Daemon("https://h", token="x", fingerprint=b"y"), "fingerprint is a str"),  # type: ignore[arg-type] # pyright: ignore
         (lambda: Daemon("https://h", state=tmp_path), "not both"),
         (lambda: Daemon(token="x"), "elsewhere"),
         (lambda: Daemon("https://h"), "wants a token"),

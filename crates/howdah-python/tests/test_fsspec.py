@@ -214,6 +214,20 @@ def test_a_small_file_has_its_name_when_all_of_it_is_there(
     assert [path.name for path in site.files.iterdir()] == ["there"]
     fs.get_file("/new", str(there))
     assert there.read_bytes() == bytes(1 << 20) and there.stat().st_mode & 0o777 == 0o640
+    # Nobody looks into what is to replace it, either.
+    there.chmod(0o600)
+    modes: list[int] = []
+    real = os.open
+
+    def opens(name: str, flags: int, mode: int = 0o777, **more: object) -> int:
+        if flags & os.O_CREAT:
+            modes.append(mode)
+        return real(name, flags, mode, **more)
+
+    monkeypatch.setattr(os, "open", opens)
+    fs.get_file("/new", str(there))
+    monkeypatch.undo()
+    assert modes and not any(mode & 0o077 for mode in modes)
     (site.files / "link").symlink_to("there")
     fs.pipe_file("/new", b"two")
     fs.get_file("/new", str(site.files / "link"))

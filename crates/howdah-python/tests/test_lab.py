@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -145,6 +146,31 @@ def test_mistakes_are_exceptions(scenario: Path, results: Results, tmp_path: Pat
         howdah.lab.run(scenario, out=results.dir)
     with pytest.raises(howdah.NotFoundError, match="no campaign here"):
         howdah.lab.open(tmp_path)
+
+
+def test_what_is_damaged_is_named(results: Results, tmp_path: Path) -> None:
+    """Whatever lies where a campaign has its files."""
+    cell = f"cells/{results.campaign['cells'][0]}.json"
+    for name, text in (
+        ("campaign.json", "[]"),
+        ("campaign.json", "{"),
+        ("campaign.json", "\udcff"),
+        ("summary.json", "{}"),
+        ("summary.json", "5"),
+        (cell, "{}"),
+        (cell, "null"),
+    ):
+        damaged = tmp_path / "damaged"
+        shutil.copytree(results.dir, damaged)
+        (damaged / name).write_bytes(os.fsencode(text))
+        with pytest.raises(howdah.Error, match=f"{name}: damaged"):
+            howdah.lab.open(damaged)
+        shutil.rmtree(damaged)
+
+
+def test_one_value_of_an_axis_need_not_be_in_a_list(scenario: Path, tmp_path: Path) -> None:
+    found = howdah.lab.run(scenario, quick=True, only={"protocol": "cubic"}, out=tmp_path / "out")
+    assert {row["axis.protocol"] for row in found.cells.to_pylist()} == {"cubic"}
 
 
 @pytest.fixture

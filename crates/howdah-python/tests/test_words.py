@@ -39,6 +39,8 @@ def test_a_setting_that_makes_no_sense_is_named(site: Site) -> None:
         ("share", lambda: client(share=8)),
         ("trust", lambda: howdah.Client(trust=None)),
         ("identity", lambda: howdah.Client(identity="key")),
+        ("config_dir", lambda: howdah.Client(config_dir=7)),
+        ("zero byte", lambda: howdah.Client(config_dir="a\0")),
     ):
         raises(name, call)
     assert made.limit_bps is None
@@ -75,6 +77,13 @@ def test_an_option_that_makes_no_sense_is_named(site: Site) -> None:
         ("os.fsdecode", lambda: client.copy(os.fsencode(tree), there)),
         ("a place is", lambda: client.copy([tree, None], there, recursive=True)),
         ("a place is", lambda: client.copy(tree, None)),
+        ("zero byte", lambda: client.copy(f"{tree}\0", there)),
+        ("zero byte", lambda: client.copy(tree, site.url("a\0b"), recursive=True)),
+        ("zero byte", lambda: client.sync(Path(f"{tree}\0"), there)),
+        ("surrogates", lambda: client.sync(tree, "\ud800")),
+        ("surrogates", lambda: client.verify(Path("\ud800"), there)),
+        ("exclude", lambda: client.sync(tree, there, exclude=["\ud800"])),
+        ("differences_max", lambda: client.verify(tree, there, differences_max="5")),
     ):
         raises(text, call)
     assert not (site.root / "there").exists()
@@ -95,6 +104,7 @@ def test_a_server_is_told_of_its_keys_in_a_list(tmp_path: Path) -> None:
     me = howdah.Identity.generate()
     raises("list of lines", lambda: howdah.Server(tmp_path, authorized=me.public_key))
     raises("a line of authorized", lambda: howdah.Server(tmp_path, authorized=[7]))
+    raises("root is", lambda: howdah.Server(7, authorized=[]))
     raises("listen", lambda: howdah.Server(tmp_path, 4433, authorized=[]))
     raises("max_rate_bps", lambda: howdah.Server(tmp_path, authorized=[], max_rate_bps=-1))
     with pytest.raises(howdah.NotFoundError, match="none"):

@@ -5,10 +5,10 @@
 
 use crate::figures;
 use crate::result::{CellResult, Interval, Summary};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, whole};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What can go wrong.
@@ -18,7 +18,7 @@ pub enum CsvError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot write {}", path.display())]
     Write {
         /// Which.
         path: PathBuf,
@@ -78,44 +78,48 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<[PathBuf; 2], CsvError> {
     let axes: Vec<&str> = axes.into_iter().collect();
     let failed = |path: &Path| {
         let path = path.to_owned();
-        move |source| CsvError::Write { path, source }
+        move |source| CsvError::Write {
+            path: path.clone(),
+            source,
+        }
     };
     fs::create_dir_all(out).map_err(failed(out))?;
     let paths = paths(out);
     let [numbers, series] = &paths;
-    let create = |path: &Path| fs::File::create(path).map(BufWriter::new);
-    let mut file = create(numbers).map_err(failed(numbers))?;
-    let head = ["subject", "figure", "unit", "value"].map(str::to_owned);
-    row(&mut file, heads(&axes).into_iter().chain(head)).map_err(failed(numbers))?;
-    for (campaign, _, Summary { cells, .. }) in &campaigns {
-        for cell in cells {
-            let place = place(campaign, cell, &axes);
-            for [subject, figure, value] in read_off(cell) {
-                let unit = figures::unit(&figure).to_owned();
-                let fields = place.iter().cloned().chain([subject, figure, unit, value]);
-                row(&mut file, fields).map_err(failed(numbers))?;
+    whole(numbers, failed(numbers), |file| {
+        let head = ["subject", "figure", "unit", "value"].map(str::to_owned);
+        row(file, heads(&axes).into_iter().chain(head)).map_err(failed(numbers))?;
+        for (campaign, _, Summary { cells, .. }) in &campaigns {
+            for cell in cells {
+                let place = place(campaign, cell, &axes);
+                for [subject, figure, value] in read_off(cell) {
+                    let unit = figures::unit(&figure).to_owned();
+                    let fields = place.iter().cloned().chain([subject, figure, unit, value]);
+                    row(file, fields).map_err(failed(numbers))?;
+                }
             }
         }
-    }
-    file.flush().map_err(failed(numbers))?;
-    let mut file = create(series).map_err(failed(series))?;
-    let head = SERIES.map(str::to_owned);
-    row(&mut file, heads(&axes).into_iter().chain(head)).map_err(failed(series))?;
-    for (campaign, store, Summary { cells, .. }) in &campaigns {
-        for cell in cells {
-            let mut cell = cell.clone();
-            // Cells without a result have no series either.
-            if !store.intervals_path(&cell.id).is_file() {
-                continue;
-            }
-            store.read_intervals(&mut cell)?;
-            let place = place(campaign, &cell, &axes);
-            for fields in intervals(&cell) {
-                row(&mut file, place.iter().cloned().chain(fields)).map_err(failed(series))?;
+        Ok(())
+    })?;
+    whole(series, failed(series), |file| {
+        let head = SERIES.map(str::to_owned);
+        row(file, heads(&axes).into_iter().chain(head)).map_err(failed(series))?;
+        for (campaign, store, Summary { cells, .. }) in &campaigns {
+            for cell in cells {
+                let mut cell = cell.clone();
+                // Cells without a result have no series either.
+                if !store.intervals_path(&cell.id).is_file() {
+                    continue;
+                }
+                store.read_intervals(&mut cell)?;
+                let place = place(campaign, &cell, &axes);
+                for fields in intervals(&cell) {
+                    row(file, place.iter().cloned().chain(fields)).map_err(failed(series))?;
+                }
             }
         }
-    }
-    file.flush().map_err(failed(series))?;
+        Ok(())
+    })?;
     Ok(paths)
 }
 

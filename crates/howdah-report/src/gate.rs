@@ -89,6 +89,11 @@ fn lines(summary: &Summary, ledger: &[Entry]) -> Vec<Line> {
     table::lines(summary).into_iter().chain(verdicts).collect()
 }
 
+/// Whether a snapshot begins like this.
+pub fn is_begun_by(head: &[u8]) -> bool {
+    head.starts_with(b"# Table of a campaign, one line per cell")
+}
+
 /// The snapshot of a campaign and of what follows from it.
 pub fn snapshot(summary: &Summary, ledger: &[Entry]) -> String {
     let mut text = HEAD.to_owned();

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, BufWriter, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What a Parquet file begins and ends with.
@@ -254,19 +254,32 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
 
 /// Writes a file so that it is there whole or not at all.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let failed = |error| io_error(path, error);
+    whole(path, failed, |file| file.write_all(content).map_err(failed))
+}
+
+/// The same of one that is written piece by piece. Nothing is left of what fails.
+pub(crate) fn whole<E>(
+    path: &Path,
+    failed: impl Fn(io::Error) -> E,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
+) -> Result<(), E> {
     // Others may write the same at the same time, on other hosts too, where process numbers are the same.
     let lot = RandomState::new().hash_one(std::process::id());
     let temporary = path.with_extension(format!("tmp{lot:016x}"));
-    let written = File::create(&temporary)
-        .and_then(|mut file| {
-            file.write_all(content)?;
-            file.sync_data()
-        })
-        .and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| {
+    let make = || {
+        let mut file = BufWriter::new(File::create(&temporary).map_err(&failed)?);
+        write(&mut file)?;
+        let file = file.into_inner();
+        let file = file.map_err(|error| failed(error.into_error()))?;
+        file.sync_data().map_err(&failed)?;
+        fs::rename(&temporary, path).map_err(&failed)
+    };
+    let made = make();
+    if made.is_err() {
         let _ = fs::remove_file(&temporary);
-        io_error(path, error)
-    })
+    }
+    made
 }
 
 #[cfg(test)]

@@ -52,8 +52,7 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<()> {
         }
     }
     ui::print(&format!("\n{}", table(&demo)))?;
-    fs::write(&args.html, page(&demo))
-        .with_context(|| format!("cannot write the page {}", args.html.display()))?;
+    own_file::replace(&args.html, &page(&demo))?;
     let html = args
         .html
         .canonicalize()

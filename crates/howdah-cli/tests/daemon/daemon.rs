@@ -103,6 +103,25 @@ fn a_job_fails_as_its_command_does_and_who_follows_it_too() {
 }
 
 #[test]
+fn what_a_job_has_said_and_nobody_can_print_is_no_fault_of_the_daemon() {
+    let site = Site::new(120);
+    let service = Service::new(&site, &[]);
+    let nothing = site.file("nothing");
+    let job = service.submit(&[], &["verify", &nothing, &nothing]);
+    assert_eq!(service.job(&["wait", &job]).code, Some(3));
+    for (to, code) in [(">/dev/null", 0), (">/dev/full", 1), (">&-", 1)] {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("exec {HOWDAH} job log {job} {to}")])
+            .env("HOWDAH_CONFIG_DIR", site.config("client"))
+            .env("XDG_RUNTIME_DIR", site.run_dir());
+        let done = Process::start(command, Input::None, site.limit()).finish();
+        assert_eq!(done.code, Some(code), "{to}: {}", done.err);
+        assert!(!done.err.contains("went away"), "{to}: {}", done.err);
+    }
+}
+
+#[test]
 fn what_fails_without_an_event_that_tells_why_is_told_in_its_own_words() {
     let site = Site::new(120);
     let service = Service::new(&site, &[]);

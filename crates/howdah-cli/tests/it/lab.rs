@@ -3,6 +3,7 @@
 
 use crate::support::place::SmallDisk;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -275,6 +276,7 @@ fn what_others_have_there_is_not_written_over() {
             "b.json",
             "a.html",
             "csv/series.csv",
+            "thesis",
         ],
     );
     for name in names {
@@ -290,6 +292,7 @@ fn what_others_have_there_is_not_written_over() {
         ("ledger results/t --out b.md", "b.json"),
         ("report results/t --out a.html", "a.html"),
         ("report results/t --csv csv", "csv/series.csv"),
+        ("gate results/t --update --against thesis", "thesis"),
     ] {
         let refused = lab(dir, words);
         assert_fails(&refused, 2, name);
@@ -308,6 +311,7 @@ fn what_others_have_there_is_not_written_over() {
             "ledger results/t --out a.md",
             "report results/t --out a.html",
             "report results/t --csv csv",
+            "gate results/t --update --against thesis",
         ] {
             let done = lab(dir, words);
             assert!(done.status.success(), "{words}: {}", text(&done.stderr));
@@ -386,11 +390,51 @@ fn a_full_disk_keeps_finished_cells() {
     // Its space comes back when nobody has it open any more.
     drop(filler);
     let output = lab(dir, "run t.toml");
-    assert_fails(&output, 1, "no space left to write results/t/");
-    assert_fails(&output, 1, "1 finished cells are kept");
+    assert_fails(&output, 11, "no space left to write results/t/");
+    assert_fails(&output, 11, "1 finished cells are kept");
     std::fs::remove_file(results.join("filler")).unwrap();
     let rest = json(&lab(dir, "run t.toml --json"));
     assert_eq!((&rest["ran"], &rest["kept"]), (&1.into(), &1.into()));
+}
+
+/// Whatever is written: it is there whole or as it was, and nothing lies beside it.
+#[test]
+fn a_full_disk_keeps_what_was_there() {
+    let dir = site(SCENARIO);
+    let dir = dir.path();
+    let full = dir.join("full");
+    std::fs::create_dir(&full).unwrap();
+    let Some(_disk) = SmallDisk::mount(full.to_str().unwrap(), 1) else {
+        return;
+    };
+    assert!(lab(dir, "run t.toml").status.success());
+    let commands = [
+        "ledger results/t --out full/ledger.md",
+        "gate results/t --update --against full/snap",
+        "report results/t --out full/page.html",
+        "report results/t --csv full",
+    ];
+    for words in commands {
+        let done = lab(dir, words);
+        assert!(done.status.success(), "{words}: {}", text(&done.stderr));
+    }
+    let found = || {
+        let entries = std::fs::read_dir(&full).unwrap();
+        let all = entries.map(|entry| {
+            let path = entry.unwrap().path();
+            let content = std::fs::read(&path).unwrap();
+            (path, content)
+        });
+        all.collect::<BTreeMap<_, _>>()
+    };
+    let mut filler = std::fs::File::create(full.join("filler")).unwrap();
+    while filler.write_all(&[0; 512]).is_ok() {}
+    drop(filler);
+    let before = found();
+    for words in commands {
+        assert_fails(&lab(dir, words), 11, "cannot write full/");
+        assert!(found() == before, "{words}");
+    }
 }
 
 /// What it measures is a matter of the machine; that a scenario reads it is not.

@@ -32,7 +32,9 @@ pub(super) fn number(id: Id) -> Result<JobId, Failure> {
 /// Nothing that a form in a page can send.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Failure> {
     let kind = headers.get(header::CONTENT_TYPE);
-    if kind.is_some_and(|kind| kind.as_bytes() == b"application/json") {
+    // What follows (RFC 9110, 8.3.1) is of no influence: JSON is UTF-8.
+    let kind = kind.and_then(|kind| kind.to_str().ok()?.split(';').next());
+    if kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
     let text = "what is wanted is described as application/json";
@@ -118,7 +120,7 @@ pub(super) struct Page {
     /// Only older ones than that.
     #[param(value_type = Option<i64>)]
     before: Option<JobId>,
-    /// So many at the most: 1 to 1000, otherwise 100.
+    /// So many at the most: 1 to 1000, otherwise 100. Where their descriptions have more than 1 MiB there are fewer.
     limit: Option<u32>,
 }
 
@@ -167,12 +169,11 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>, page: Asked<Page>) -
     let Query(page) = page.map_err(|e| Failure::usage(e.body_text()))?;
     let limit = page.limit.unwrap_or(USUAL).clamp(1, MOST);
     let wanted = page.wanted()?;
-    let jobs = shared
-        .read(move |reader| reader.jobs(&wanted, page.before, limit))
+    let (jobs, more) = shared
+        .read(move |reader| reader.page(&wanted, page.before, limit))
         .await?;
     // Somebody who wants older ones asks for those before the last one here.
-    let full = jobs.len() == usize::try_from(limit).unwrap_or(usize::MAX);
-    let next = jobs.last().map(|job| job.id).filter(|_| full);
+    let next = jobs.last().map(|job| job.id).filter(|_| more);
     Ok(Json(Jobs {
         jobs,
         next_before: next,
@@ -184,7 +185,7 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>, page: Asked<Page>) -
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wait {
-    /// Answer when the job is over, or after that time: up to an hour.
+    /// Answer when the job is over, or after that time: up to an hour; where many wait already, up to a second.
     wait_seconds: Option<u32>,
 }
 
@@ -200,12 +201,16 @@ pub(super) struct Wait {
 )]
 pub(super) async fn show(Given(shared): Given<Arc<Shared>>, id: Id, wait: Asked<Wait>) -> Answered {
     const MOST: u32 = 3_600;
+    const CROWDED: u32 = 1;
     let id = number(id)?;
     let Query(wait) = wait.map_err(|e| Failure::usage(e.body_text()))?;
     if let Some(seconds) = wait.wait_seconds {
+        // Each holds a connection, and there are so many: whoever finds no place asks again soon, and others in between.
+        let place = shared.waits.try_acquire();
+        let most = if place.is_ok() { MOST } else { CROWDED };
         let over = watch_job::until_over(&shared, id);
         if let Ok(Err(failure)) =
-            tokio::time::timeout(Duration::from_secs(seconds.min(MOST).into()), over).await
+            tokio::time::timeout(Duration::from_secs(seconds.min(most).into()), over).await
         {
             return Err(failure);
         }
@@ -270,5 +275,39 @@ async fn change(shared: &Arc<Shared>, id: JobId, order: fn(JobId) -> Order) -> A
         Answer::Submitted { .. } | Answer::Scheduled(_) | Answer::Watched(_) => {
             Err(Failure::internal("the daemon answered something else"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn json_is_json_whatever_follows_and_what_a_form_sends_is_none() {
+        let is_taken = |kind: &'static [u8]| {
+            let kind = HeaderValue::from_bytes(kind).unwrap();
+            is_json(&HeaderMap::from_iter([(header::CONTENT_TYPE, kind)])).is_ok()
+        };
+        for kind in [
+            &b"application/json"[..],
+            b"application/json; charset=utf-8",
+            b"Application/JSON;charset=UTF-8",
+        ] {
+            assert!(is_taken(kind));
+        }
+        for kind in [
+            &b""[..],
+            b"text/plain",
+            b"text/plain; application/json",
+            b"text/plain;charset=application/json",
+            b"application/json, text/plain",
+            b"application/jsonp",
+            b"multipart/form-data; boundary=application/json",
+            b"\xff",
+        ] {
+            assert!(!is_taken(kind));
+        }
+        assert!(is_json(&HeaderMap::new()).is_err());
     }
 }

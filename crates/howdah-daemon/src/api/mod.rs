@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) told: broadcast::Sender<all_events::Line>,
     /// Places for streams of events.
     pub(crate) streams: Arc<Semaphore>,
+    /// Places for those who wait for the end of a job.
+    pub(crate) waits: Semaphore,
     /// Whose commands jobs are.
     pub(crate) program: PathBuf,
     /// Places for processes that are asked something on the spot.

@@ -22,6 +22,8 @@ use utoipa::IntoParams;
 
 /// Read for one page, at the most.
 const BYTES: u64 = 8 << 20;
+/// Told in one page, at the most, but for one part that is read at once.
+const TOLD: usize = 1 << 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -109,7 +111,7 @@ fn page(
     limit: usize,
     kinds: &[String],
 ) -> io::Result<(Vec<Value>, u64, bool)> {
-    let (mut offset, mut events) = (start, Vec::new());
+    let (mut offset, mut events, mut told_bytes) = (start, Vec::new(), 0);
     loop {
         let (lines, next) = lines_from(path, offset)?;
         if next == offset {
@@ -126,13 +128,14 @@ fn page(
                 let name = event["event"].as_str().unwrap_or_default();
                 kinds.is_empty() || kinds.iter().any(|kind| kind == name)
             });
+            told_bytes += wanted.as_ref().map_or(0, |_| line.len());
             events.extend(wanted);
             if is_text && events.len() == limit && at < next {
                 return Ok((events, at, false));
             }
         }
         offset = next;
-        if events.len() >= limit || offset - start >= BYTES {
+        if events.len() >= limit || told_bytes >= TOLD || offset - start >= BYTES {
             return Ok((events, offset, false));
         }
     }
@@ -169,6 +172,22 @@ mod tests {
         assert_eq!(paths, wanted);
         let (all, _, at_end) = page(&path, 0, 10_000, &[]).unwrap();
         assert_eq!((all.len(), at_end), (7_002, true));
+        // Long ones are fewer.
+        let long = format!(
+            "{{\"event\":\"error\",\"text\":\"{}\"}}\n",
+            "x".repeat(50_000)
+        );
+        std::fs::write(&path, long.repeat(100)).unwrap();
+        let (mut offset, mut count) = (0, 0);
+        loop {
+            let (events, next, at_end) = page(&path, offset, 5_000, &[]).unwrap();
+            assert!(events.len() * 50_000 < TOLD + (1 << 18), "{}", events.len());
+            (offset, count) = (next, count + events.len());
+            if at_end {
+                break;
+            }
+        }
+        assert_eq!(count, 100);
         let gone = page(&dir.path().join("nothing"), 5, 10, &[]).unwrap();
         assert_eq!(gone, (Vec::new(), 5, true));
         assert!(super::kinds(Some("change,../x")).is_err());

@@ -1,7 +1,7 @@
 //! The daemon from its beginning to its end.
 
 use super::gate::OverTcp;
-use super::{Gate, Shared, all_events, audit, router};
+use super::{Gate, Shared, all_events, audit, router, watch_job};
 use crate::bounds::Bounds;
 use crate::follower::Follower;
 use crate::listen;
@@ -180,6 +180,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         readers: Mutex::new(vec![first_reader]),
         told: told.clone(),
         streams: Arc::new(Semaphore::new(all_events::STREAMS)),
+        waits: Semaphore::new(watch_job::WAITS),
         program: config.program,
         errands: Arc::new(Semaphore::new(super::errands::AT_ONCE)),
         metrics: Arc::clone(&metrics),

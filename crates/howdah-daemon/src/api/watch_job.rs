@@ -8,6 +8,9 @@ use crate::process::record::EVENTS;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// So many wait for the end of a job at a time: together with the [streams](super::all_events::STREAMS) they leave connections for questions.
+pub(super) const WAITS: usize = 32;
+
 pub(super) fn no_such(id: JobId) -> Failure {
     Failure::not_found(format!("there is no job {id}"))
 }

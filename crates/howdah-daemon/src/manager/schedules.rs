@@ -1,6 +1,7 @@
 //! Jobs whose time comes. A job and the next time of its schedule are written in one, so none is lost and none comes twice.
 
 use super::submitting::submit;
+use crate::job::of_schedule;
 use crate::order::Answer;
 use crate::queue::Queue;
 use crate::schedule::{Decision, Plan, ScheduleSpec, decide};
@@ -96,7 +97,7 @@ pub(super) fn run(
         });
         let (job, note, next) = match decided {
             Ok((Decision { run: Ok(()), next }, mut spec)) => {
-                spec.submission = Some(format!("schedule-{}-{due}", view.id));
+                spec.submission = Some(of_schedule(view.id, due));
                 match submit(writing, queue, &spec, hosts, now)? {
                     Answer::Submitted { id, .. } => (Some(id), None, next),
                     Answer::Conflict(why) => (None, Some(why), next),

@@ -3,9 +3,12 @@
 use super::{StateError, attempt};
 use crate::job::{Happened, JobId, JobView, Spec, State};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params_from_iter};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, Transaction, params_from_iter};
 use std::fmt::Write as _;
 use std::path::Path;
+
+/// Bytes of descriptions that are read together, and no more than one beyond: a job may have 256 KiB of arguments.
+const LARGE: usize = 1 << 20;
 
 const COLUMNS: &str = "id, spec, hosts, state, reason, exit_code, not_before_ms, cancelling, submitted_ms, ended_ms, rate_limit";
 
@@ -21,6 +24,11 @@ impl Reader {
         Ok(Self {
             db: Connection::open_with_flags(path, flags)?,
         })
+    }
+
+    /// What is read until that is dropped is of one moment.
+    pub(crate) fn snapshot(&self) -> Result<Transaction<'_>, StateError> {
+        Ok(self.db.unchecked_transaction()?)
     }
 
     /// One job with its attempts.
@@ -56,12 +64,23 @@ impl Reader {
     }
 
     /// A page of those that are wanted, the newest first.
+    #[cfg(test)]
     pub(crate) fn jobs(
         &self,
         wanted: &Wanted,
         before: Option<JobId>,
         limit: u32,
     ) -> Result<Vec<JobView>, StateError> {
+        Ok(self.page(wanted, before, limit)?.0)
+    }
+
+    /// The same, and whether there may be more: such a page has so many, or is as large as it may be.
+    pub(crate) fn page(
+        &self,
+        wanted: &Wanted,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> Result<(Vec<JobView>, bool), StateError> {
         let mut values = vec![Value::from(before.map_or(i64::MAX, |id| id.0))];
         let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE id < ?1");
         if !wanted.states.is_empty() {
@@ -88,11 +107,16 @@ impl Reader {
         let _ = write!(sql, " ORDER BY id DESC LIMIT {limit}");
         let mut query = self.db.prepare_cached(&sql)?;
         let mut rows = query.query(params_from_iter(values))?;
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
+            bytes += row.get_ref(1)?.as_bytes().map_or(0, <[u8]>::len);
             found.push(view(row)?);
+            if bytes > LARGE {
+                return Ok((found, true));
+            }
         }
-        Ok(found)
+        let is_full = found.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok((found, is_full))
     }
 
     /// How many jobs are in each state, but for those that none is in.
@@ -107,16 +131,13 @@ impl Reader {
         Ok(rows.into_iter().filter_map(known).collect())
     }
 
-    /// Jobs to which something happened after that event, each once, and the last event that there is. The number of what
-    /// happened last; 0 before anything did.
-    pub(crate) fn happened_after(&self, event: i64) -> Result<(Vec<JobId>, i64), StateError> {
+    /// Jobs to which something happened after that event, each once, in the order of the last that did, whose number is beside it.
+    pub(crate) fn happened_after(&self, event: i64) -> Result<Vec<(JobId, i64)>, StateError> {
         let mut query = self.db.prepare_cached(
             "SELECT job, MAX(id) FROM events WHERE id > ?1 GROUP BY job ORDER BY 2",
         )?;
         let rows = query.query_map([event], |row| Ok((JobId(row.get(0)?), row.get(1)?)))?;
-        let rows = rows.collect::<Result<Vec<_>, _>>()?;
-        let last = rows.last().map_or(event, |(_, id)| *id);
-        Ok((rows.into_iter().map(|(job, _)| job).collect(), last))
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// What became of jobs after that event, of what has one of these names, in its order, some of it.
@@ -132,8 +153,9 @@ impl Reader {
         );
         let mut query = self.db.prepare_cached(&sql)?;
         let mut rows = query.query([event])?;
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
+            bytes += row.get_ref(2)?.as_bytes().map_or(0, <[u8]>::len);
             found.push(Happening {
                 event: row.get(0)?,
                 job: JobId(row.get(1)?),
@@ -143,6 +165,9 @@ impl Reader {
                 exit_code: row.get(5)?,
                 time_ms: row.get::<_, i64>(6)?.unsigned_abs(),
             });
+            if bytes > LARGE {
+                break;
+            }
         }
         Ok(found)
     }

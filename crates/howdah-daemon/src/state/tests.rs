@@ -184,3 +184,50 @@ fn jobs_are_found_by_words_labels_machines_and_states() {
     assert_eq!(states(&[State::Held, State::Waiting]), [day, night]);
     assert_eq!(states(&[State::Done]), []);
 }
+
+/// Who lists or follows jobs must not have all of them in memory at once.
+#[test]
+fn long_descriptions_are_read_some_at_a_time_and_none_is_left_out() {
+    const JOBS: i64 = 50;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut store = Store::open(&path).unwrap();
+    let long = Spec {
+        arguments: vec!["x".repeat(200 << 10), "h:b".into()],
+        ..spec(None)
+    };
+    let writing = store.write().unwrap();
+    for _ in 0..JOBS {
+        writing.insert_job(&long, &[], 5).unwrap();
+    }
+    writing.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let bytes = |spec: &Spec| spec.arguments[0].len();
+    let most = (1 << 20) + bytes(&long);
+    let (mut found, mut before, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let (page, more) = reader.page(&Wanted::default(), before, 1_000).unwrap();
+        let held: usize = page.iter().map(|job| bytes(&job.spec)).sum();
+        assert!(held <= most, "{held}");
+        before = page.last().map(|job| job.id);
+        found.extend(page.iter().map(|job| job.id.0));
+        pages += 1;
+        if !more {
+            break;
+        }
+    }
+    assert!(pages > 1);
+    assert_eq!(found, (1..=JOBS).rev().collect::<Vec<_>>());
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let some = reader.happenings_after(after, &["submitted"]).unwrap();
+        let Some(last) = some.last() else {
+            break;
+        };
+        let held: usize = some.iter().map(|each| bytes(&each.spec)).sum();
+        assert!(held <= most, "{held}");
+        after = last.event;
+        found.extend(some.iter().map(|each| each.job.0));
+    }
+    assert_eq!(found, (1..=JOBS).collect::<Vec<_>>());
+}

@@ -30,6 +30,10 @@ use std::path::{Path, PathBuf};
 
 /// Files that include files that include files are a mistake at this depth.
 const MAX_INCLUDE_DEPTH: usize = 8;
+/// So are more files than that for one scenario.
+const MAX_FILES: usize = 1_000;
+/// Bytes of a scenario; no more of a longer file is read.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Everything that is to be run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -142,7 +146,7 @@ pub fn parse_among(
 ) -> Result<Plan, ScenarioError> {
     let mut plan = Plan::default();
     let sources = Sources::of(files);
-    let text = sources.read(path);
+    let text = sources.read(path, MAX_BYTES);
     let text = text.map_err(|error| ScenarioError::in_file(path, error))?;
     take_in(sources, path, text, wanted, &mut plan)?;
     Ok(plan)
@@ -174,7 +178,7 @@ fn scenario_files(path: &Path) -> Result<Vec<PathBuf>, ScenarioError> {
 
 fn load_file(file: &Path, wanted: Wanted, plan: &mut Plan) -> Result<(), ScenarioError> {
     let sources = Sources::default();
-    let text = sources.read(file);
+    let text = sources.read(file, MAX_BYTES);
     let text = text.map_err(|error| ScenarioError::in_file(file, error))?;
     take_in(sources, file, text, wanted, plan)
 }
@@ -227,7 +231,11 @@ fn with_includes(
             return Err(sources.error(name.place, "'include' names files"));
         };
         let path = file.parent().unwrap_or_else(|| Path::new("")).join(text);
-        let content = sources.read(&path).map_err(|error| {
+        if sources.files().len() >= MAX_FILES {
+            let message = format!("more than {MAX_FILES} files for one scenario");
+            return Err(sources.error(name.place, message));
+        }
+        let content = sources.read(&path, MAX_BYTES).map_err(|error| {
             let message = format!("{}: {error}", path.display());
             sources.error(name.place, message)
         })?;

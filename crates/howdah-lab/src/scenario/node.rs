@@ -2,8 +2,10 @@
 
 use super::error::ScenarioError;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
-use std::{fmt, io};
 use toml::de::{DeTable, DeValue};
 
 /// The files of a scenario, to turn places into lines.
@@ -34,10 +36,10 @@ impl Sources {
         }
     }
 
-    /// What stands in a file.
-    pub(crate) fn read(&self, path: &Path) -> Result<String, String> {
+    /// What stands in a file of so many bytes at most.
+    pub(crate) fn read(&self, path: &Path, most: u64) -> Result<String, String> {
         let text = match &self.given {
-            None => std::fs::read_to_string(path),
+            None => read(path, most),
             Some(given) => {
                 let found = given.get(&plain(path)).cloned();
                 found.ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -85,6 +87,17 @@ impl Sources {
     pub(crate) fn files(&self) -> &[(PathBuf, String)] {
         &self.files
     }
+}
+
+/// No more of it than that: it may be a device that never ends.
+fn read(path: &Path, most: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let text = format!("it is longer than {} MiB", most >> 20);
+        return Err(io::Error::other(text));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text (UTF-8)"))
 }
 
 /// The same path without `.` and `..`.

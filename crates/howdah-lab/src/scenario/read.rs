@@ -3,6 +3,7 @@
 use super::error::{ScenarioError, hint};
 use super::node::{Node, Sources, Value};
 use howdah_core::{Span, units};
+use std::ops::RangeInclusive;
 
 /// A table whose keys are all known.
 pub(crate) struct Table<'a> {
@@ -119,6 +120,27 @@ impl<'a> Table<'a> {
                 .ok()
                 .filter(|&number| number >= least)
                 .ok_or_else(|| format!("{number} is less than {least}")),
+            _ => Err(format!("a whole number, not {}", node.kind())),
+        })
+    }
+
+    /// A whole number within bounds.
+    pub(crate) fn within(
+        &self,
+        key: &str,
+        bounds: RangeInclusive<u32>,
+    ) -> Result<Option<u32>, ScenarioError> {
+        self.with(key, |node| match node.value {
+            Value::Int(number) => u32::try_from(number)
+                .ok()
+                .filter(|number| bounds.contains(number))
+                .ok_or_else(|| {
+                    format!(
+                        "{number} is not from {} to {}",
+                        bounds.start(),
+                        bounds.end()
+                    )
+                }),
             _ => Err(format!("a whole number, not {}", node.kind())),
         })
     }

@@ -317,6 +317,128 @@ fn mistakes_are_explained() {
     }
 }
 
+/// What a mistyped unit makes of an amount: a run that never ends, or one in which nothing happens.
+#[test]
+fn amounts_that_nobody_means_are_explained() {
+    let with = |old: &str, new: &str| {
+        let text = SMALL.replace(old, new);
+        assert_ne!(text, SMALL, "{old}");
+        text
+    };
+    let flow = |keys: &str| with("\"howdah\"", keys);
+    let path = |keys: &str| with("rtt =", &format!("{keys}\nrtt ="));
+    let rate = |value: &str| with("\"1gbit\"", value);
+    let and = |table: &str| format!("{SMALL}{table}\n");
+    let rates = "from 1kbit to 10tbit";
+    for (text, part) in [
+        (and("[stream.s]\nrate = \"10000000000gbit\""), rates),
+        (and("[stream.s]\nrate = \"1bit\""), rates),
+        (
+            and("[group.g]\nprotocol = \"reno\"\nmean = \"1kB\"\nload = \"1bit\""),
+            rates,
+        ),
+        (flow("\"howdah-fixed\"\nrate = \"0bit\""), rates),
+        (flow("\"howdah-fixed\"\nrate = \"11tbit\""), rates),
+        (flow("\"cubic\"\nread = \"1bit\""), rates),
+        (flow("\"cubic\"\nwrite = \"999999gbit\""), rates),
+        (
+            flow("\"gtp\"\nrate = \"1gbit\"\nbudget = \"99tbit\""),
+            rates,
+        ),
+        (rate("{ steps = \"0s 0bit\" }"), rates),
+        (rate("{ steps = \"0s 1gbit\\n1s 99tbit\" }"), rates),
+        (path("jitter = \"2h\""), "more than an hour"),
+        (
+            path("jitter = { normal = \"1ms\", max = \"2h\" }"),
+            "more than an hour",
+        ),
+        (
+            path("jitter = { steps = \"0s 0ms\\n1s 2h\" }"),
+            "more than an hour",
+        ),
+        (
+            path("aqm = { kind = \"red\", weight = -5.0 }"),
+            "above 0, and 1 at most",
+        ),
+        (
+            path("aqm = { kind = \"red\", weight = 1.5 }"),
+            "above 0, and 1 at most",
+        ),
+        (path("overhead = 10001"), "10001 is not from 0 to 10000"),
+        (flow("\"cubic\"\nstreams = 257"), "257 is not from 1 to 256"),
+        (flow("\"cubic\"\nstreams = 0"), "0 is not from 1 to 256"),
+        (
+            flow("\"rbudp\"\nrate = \"1gbit\"\nmss = 65001"),
+            "65001 is not from",
+        ),
+        (flow("\"udt\"\npacket = 65536"), "65536 is not from"),
+        (and("[host.h]\ncores = 1025"), "1025 is not from 1 to 1024"),
+        (
+            and("[host.h]\nstall = \"1ns\"\nstall_every = \"1ns\""),
+            "at least 10us",
+        ),
+        (
+            and("[stream.s]\nrate = \"1mbit\"\non = \"1ns\"\noff = \"0s\""),
+            "'on' is at least 1.0us",
+        ),
+        (
+            rate("{ steps = \"0s 1gbit\", period = \"1ns\" }"),
+            "at least 1.0ms",
+        ),
+        (
+            and("interval = \"1ms\"").replace("300s", "1001s"),
+            "more than 1000000 of 1.0ms",
+        ),
+        (
+            SMALL.replace("rate = \"1gbit\"\nrtt = \"180ms\"\n", ""),
+            "it would never end",
+        ),
+    ] {
+        let message = plan(&text).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}: {text}");
+    }
+    for text in [
+        with("\"300s\"", "\"300ms\""),
+        rate("{ steps = \"0s 1gbit\\n1s 0bit\" }"),
+        and("[stream.s]\nrate = \"0mbit\""),
+        flow("\"cubic\"\nread = \"none\""),
+    ] {
+        let plan = plan(&text).unwrap();
+        let cell = plan.cells().next().unwrap();
+        assert!(cell.streams.is_empty() && cell.measure.interval_ns <= cell.measure.duration_ns);
+    }
+}
+
+/// A device, for one: it would be read until memory ends.
+#[test]
+fn files_that_are_no_scenarios_and_no_traces_are_not_read_to_their_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let sparse = |name: &str, bytes| {
+        let file = std::fs::File::create(path(name)).unwrap();
+        file.set_len(bytes).unwrap();
+    };
+    sparse("huge.toml", (16 << 20) + 1);
+    sparse("huge.trace", (128 << 20) + 1);
+    std::fs::write(path("latin.toml"), b"\xff").unwrap();
+    std::fs::write(path("empty.toml"), "").unwrap();
+    let traced = SMALL.replace("\"1gbit\"", "{ trace = \"huge.trace\" }");
+    let many = vec!["\"empty.toml\""; 1_001].join(", ");
+    let including = |names: &str| format!("include = [{names}]\n{SMALL}");
+    for (text, part) in [
+        (including("\"huge.toml\""), "longer than 16 MiB"),
+        (including("\"latin.toml\""), "no text (UTF-8)"),
+        (including(&many), "more than 1000 files"),
+        (traced, "longer than 128 MiB"),
+    ] {
+        std::fs::write(path("t.toml"), text).unwrap();
+        let message = load(&[path("t.toml")], false).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+    }
+    let message = load(&[path("huge.toml")], false).unwrap_err().to_string();
+    assert!(message.contains("longer than 16 MiB"), "{message}");
+}
+
 #[test]
 fn files_that_are_not_there() {
     let error = load(&[PathBuf::from("no/such.toml")], false).unwrap_err();

@@ -2,6 +2,28 @@
 
 use super::one_way::QueueSpec;
 use howdah_core::{Rate, Span, units};
+use std::ops::RangeInclusive;
+
+/// What lies outside is a mistyped unit.
+pub(crate) const RATES: RangeInclusive<Rate> =
+    Rate::from_bits_per_sec(1000)..=Rate::from_bits_per_sec(10_000_000_000_000);
+
+/// A rate at which something happens.
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+    match units::parse_rate(text) {
+        Ok(rate) if !RATES.contains(&rate) => Err(format!("{text}: from 1kbit to 10tbit")),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+/// A rate of what need not be there: nought is as if it were not.
+pub(crate) fn rate_or_none(text: &str) -> Result<Rate, String> {
+    match text {
+        "none" => Ok(Rate::ZERO),
+        text if units::parse_rate(text) == Ok(Rate::ZERO) => Ok(Rate::ZERO),
+        text => rate(text),
+    }
+}
 
 /// How much fits somewhere, as a scenario writes it.
 #[derive(Clone, Copy, Debug, PartialEq)]

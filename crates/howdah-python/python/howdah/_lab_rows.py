@@ -21,6 +21,8 @@ _TYPES = {
     "protocol": "string",
     "algorithm": "string",
 }
+# What every cell has.
+CELL = ("id", "experiment", "testbed", "seed", "at", "duration_s", "wall_s", "shortened", "metrics", "flows", "groups", "streams", "links")
 _COUNTS = {"connections", "congestion_events", "timeouts", "retransmitted_bytes", "seed"}
 
 # In each of these, how much one is in the column's unit.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from . import _errors
 from ._command import command, environment
@@ -136,7 +136,7 @@ class Watch:
             return
         if self._stamp() in (None, self._before):
             return
-        ids: set[str] = set(read(self._place / "campaign.json")["cells"])
+        ids: set[str] = set(read(self._place / "campaign.json", "cells")["cells"])
         there = {file.stem for file in (self._place / "cells").glob("*.json")}
         now = Progress(cells=len(ids), done=len(ids & there))
         if now == self._told:
@@ -149,10 +149,17 @@ class Watch:
             self._watcher(now)
 
 
-def read(file: Path) -> Any:
+def read(file: Path, *names: str) -> Any:
+    """An object that has such names."""
     try:
-        return json.loads(file.read_text())
+        found: Any = json.loads(file.read_text())
     except OSError as error:
         raise _errors.Error(f"{file}: {error.strerror}") from error
     except ValueError as error:
         raise _errors.Error(f"{file}: damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise _errors.Error(f"{file}: damaged: it is no object of JSON")
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise _errors.Error(f"{file}: damaged: it has no '{missing[0]}'")
+    return cast("dict[str, Any]", found)

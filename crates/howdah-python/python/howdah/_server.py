@@ -9,7 +9,7 @@ from os import PathLike
 from . import _howdah
 from ._errors import UsageError
 from ._howdah import Identity
-from ._tasks import number, text
+from ._tasks import number, place, text
 from ._watch import Ear
 
 
@@ -43,7 +43,9 @@ class Bound:
         lines = [text("a line of authorized", line) for line in authorized]
         identity = identity or Identity.generate()
         most = number("max_rate_bps", max_rate_bps)
-        self._server = _howdah.Server(root, text("listen", listen), identity, lines, most)
+        if not isinstance(root, (str, PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"root is a str or an os.PathLike, and not {root!r}")
+        self._server = _howdah.Server(place(root), text("listen", listen), identity, lines, most)
         self._task = self._server.task()
 
     @property

@@ -111,10 +111,22 @@ def plain(value: Any) -> Any:
     return os.fspath(cast("PathLike[Any]", value)) if isinstance(value, os.PathLike) else value
 
 
+def place(given: Any) -> Any:
+    """What names a place as it is, if files can have such a name."""
+    if isinstance(given, (str, os.PathLike)):
+        try:
+            name = os.fsencode(cast("str | PathLike[str]", given))
+        except UnicodeEncodeError as error:
+            raise UsageError(f"{given!r} is no name of a file: {error.reason}") from None
+        if b"\0" in name:
+            raise UsageError(f"{given!r} is no name of a file: there is a zero byte in it")
+    return given
+
+
 def _json(options: Mapping[str, Any]) -> str:
     for name, value in options.items():
         try:
-            json.dumps(value, allow_nan=False)
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
         except (TypeError, ValueError) as error:
             raise UsageError(f"{name} cannot be {value!r}: {error}") from error
     return json.dumps(options)
@@ -199,7 +211,9 @@ class Settings:
                 "reread": flag("reread", reread),
             }
         )
-        self._client = _howdah.Client(settings, identity, config_dir)
+        if config_dir is not None and not isinstance(config_dir, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"config_dir is a str or an os.PathLike, and not {config_dir!r}")
+        self._client = _howdah.Client(settings, identity, place(config_dir))
 
     @property
     def limit_bps(self) -> int | None:
@@ -223,7 +237,8 @@ class Settings:
         self, source: Place | Sequence[Place], destination: Place, recursive: bool, options: Any
     ) -> _howdah.Task:
         many = isinstance(source, Sequence) and not isinstance(source, (str, bytes, bytearray))
-        sources: list[Place] = list(source) if many else [source]  # type: ignore[list-item, arg-type]
+        sources: list[Place] = [place(one) for one in (source if many else [source])]  # type: ignore[list-item, union-attr]
+        destination = place(destination)
         if not sources:
             raise UsageError("there is nothing to copy: the list of sources is empty")
         options = _options(options, _TREE, "copy")
@@ -234,7 +249,7 @@ class Settings:
         return self._client.copy_tree(sources, destination, _json(options), False)
 
     def _sync(self, source: Place, destination: Place, options: Any) -> _howdah.Task:
-        return self._client.copy_tree([source], destination, _json(_options(options, _MIRROR, "sync")), True)
+        return self._client.copy_tree([place(source)], place(destination), _json(_options(options, _MIRROR, "sync")), True)
 
     def _verify(self, a: Place, b: Place, options: Any) -> _howdah.Task:
-        return self._client.verify(a, b, _json(_options(options, _TREE, "verify")))
+        return self._client.verify(place(a), place(b), _json(_options(options, _TREE, "verify")))

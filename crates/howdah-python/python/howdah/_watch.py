@@ -66,6 +66,8 @@ class Ear:
     ) -> None:
         check_heard("progress", progress)
         check_heard("on_difference", on_difference)
+        if not isinstance(differences_max, int) or isinstance(differences_max, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"differences_max is a number, and not {differences_max!r}")
         self._bar = Bar() if progress is True else None
         self._progress = progress if callable(progress) else self._bar
         self._on_difference = on_difference

@@ -61,6 +61,11 @@ class _Run:
         error = self._raised or error
         if self.future.done():
             return
+        if isinstance(error, StopIteration):
+            # No future carries one (asyncio makes the same of it from Python 3.12 on).
+            carried = RuntimeError("a callback has raised StopIteration")
+            carried.__cause__ = error
+            error = carried
         if error is not None:
             self.future.set_exception(error)
         else:

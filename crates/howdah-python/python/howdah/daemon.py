@@ -15,7 +15,9 @@ All times are seconds since 1970, all sizes bytes, all rates bit/s.
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +29,7 @@ from urllib.parse import quote, urlencode
 from ._daemon_http import Http, Remote, Socket, state_directory, token_of, variable
 from ._errors import Error, StoppedError, UsageError, of_code
 from ._results import Summary
-from ._tasks import plain
+from ._tasks import plain, text
 
 __all__ = ["Attempt", "Daemon", "Job", "Kind", "State"]
 
@@ -189,6 +191,9 @@ class Daemon:
         Raises:
             UsageError: what is given makes no sense together.
         """
+        for name, value in (("url", url), ("token", token), ("fingerprint", fingerprint)):
+            if value is not None:
+                text(name, value)
         about_url = {"token": token, "token_file": token_file, "fingerprint": fingerprint, "ca": ca}
         given = [name for name, value in about_url.items() if value is not None]
         if state is not None and url is not None:
@@ -317,6 +322,8 @@ class Daemon:
         Raises:
             TimeoutError: it is not over by then, and goes on.
         """
+        if timeout is not None and (not isinstance(timeout, (int, float)) or math.isnan(timeout)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"timeout is a number of seconds, and not {timeout!r}")
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             left = _WAIT_S if until is None else until - time.monotonic()
@@ -400,7 +407,7 @@ class Daemon:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Any question of the daemon's API (docs/howdah-daemon.openapi.json): ``daemon.ask("POST", "/v1/schedules/3/pause")``."""
-        if not path.startswith("/v1/"):
+        if not re.fullmatch("/v1/[!-~]*", text("path", path)):
             raise UsageError(f"a path of the API begins with /v1/, and is not {path!r}")
         return self._http.ask(method, path, body)
 

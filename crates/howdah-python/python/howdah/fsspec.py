@@ -46,8 +46,10 @@ def _write_whole(path: str, content: bytes) -> None:
         Path(path).write_bytes(content)
         return
     name = os.path.join(os.path.dirname(path), f".howdah-{secrets.token_hex(8)}")
+    # Nobody sees of it what he may not see of the one that it replaces.
+    mode = 0o600 if os.path.exists(path) else 0o666
     try:
-        made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None
     try:

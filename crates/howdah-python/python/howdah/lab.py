@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from . import _errors
-from ._lab_rows import Kind, columns, series_of
+from ._lab_rows import CELL, Kind, columns, series_of
 from ._lab_run import Progress, Watch, Watcher, failure, options, paths_of, read, run_lab, usual_place
 
 __all__ = ["Progress", "Results", "Watcher", "open", "run"]
@@ -33,7 +33,7 @@ def run(
     *,
     quick: bool = False,
     seeds: int | None = None,
-    only: Mapping[str, Sequence[str]] | None = None,
+    only: Mapping[str, str | Sequence[str]] | None = None,
     on: str = "sim",
     runs: int | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -70,7 +70,7 @@ def run(
     place = Path(out) if out is not None else usual_place(paths[0], quick, on)
     words = ["lab", "run", *paths, "--json", "--on", on, "--out", os.fspath(place), *options(quick, seeds)]
     for axis, values in (only or {}).items():
-        words += ["--only", f"{axis}={','.join(values)}"]
+        words += ["--only", f"{axis}={values if isinstance(values, str) else ','.join(values)}"]
     if runs is not None:
         words += ["--runs", str(runs)]
     if jobs is not None:
@@ -224,12 +224,12 @@ class Results:
         table = self.dir / "summary.json"
         written: dict[str, Any] = {}
         if table.is_file():
-            written = {cell["id"]: cell for cell in read(table)["cells"]}
+            written = {cell["id"]: cell for cell in read(table, "cells")["cells"]}
         found: list[dict[str, Any]] = []
         for name in self.campaign.get("cells") or list(written):
             file = self.dir / "cells" / f"{name}.json"
             if file.is_file():
-                found.append(read(file))
+                found.append(read(file, *CELL))
             elif name in written:
                 found.append(written[name])
         return found

@@ -41,10 +41,11 @@ mod stats;
 mod tests;
 
 use crate::result::{Campaign, CellResult};
+use crate::store::whole;
 pub(crate) use format::date;
 pub(crate) use names::{family, protocol_rank};
 pub use single::Single;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// How a report is made.
@@ -152,13 +153,11 @@ pub fn write_figures(
 
 /// The file appears whole or not at all.
 fn put(path: &Path, text: &str) -> Result<(), ReportError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    std::fs::write(&part, text)
-        .and_then(|()| std::fs::rename(&part, path))
-        .map_err(|error| ReportError::Write {
-            path: path.to_owned(),
-            error,
-        })
+    let failed = |error| ReportError::Write {
+        path: path.to_owned(),
+        error,
+    };
+    whole(path, failed, |file| {
+        file.write_all(text.as_bytes()).map_err(failed)
+    })
 }

@@ -33,10 +33,12 @@ fn tell_limits(limits: &LimitsView, json: bool) -> anyhow::Result<()> {
         return Ok(ui::print(&serde_json::to_string(limits)?)?);
     }
     let now = limits.allowed_bps.map_or_else(|| "none".to_owned(), rate);
-    let mut text = match &limits.limit {
+    let text = match &limits.limit {
         None => "no limit".to_owned(),
+        // As somebody has written it.
         Some(limit) => format!("limit {limit}: {now} now"),
     };
+    let mut text = ui::printable(&text).into_owned();
     for running in &limits.running {
         let _ = write!(text, "\n  {}  {}", running.job, pace(&running.pace));
     }

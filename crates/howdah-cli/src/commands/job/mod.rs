@@ -67,9 +67,14 @@ pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
 pub(super) fn failure(error: ClientError) -> anyhow::Error {
+    let error = match error {
+        // It is of standard output, as whatever else is printed.
+        ClientError::Unheard(why) => return why.into(),
+        error => error,
+    };
     let kind = match &error {
+        ClientError::Unheard(_) => ErrorKind::Io,
         ClientError::Nobody { .. } | ClientError::Unreachable { .. } | ClientError::Away(_) => {
             ErrorKind::Network
         }

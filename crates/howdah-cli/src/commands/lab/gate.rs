@@ -1,7 +1,7 @@
 //! `howdah lab gate`.
 
 use crate::args::LabGateArgs;
-use crate::ui;
+use crate::{own_file, ui};
 use anyhow::{Context as _, bail};
 use howdah::{Error, ErrorKind};
 use howdah_report::result::Summary;
@@ -17,8 +17,8 @@ pub(super) fn run(args: &LabGateArgs) -> anyhow::Result<()> {
         None => usual_place(&summary).context("the campaign names no scenario")?,
     };
     if args.update {
-        std::fs::write(&against, gate::snapshot(&summary, &ledger))
-            .with_context(|| format!("cannot write {}", against.display()))?;
+        own_file::check("--update", &against, gate::is_begun_by)?;
+        own_file::replace(&against, &gate::snapshot(&summary, &ledger))?;
         ui::say(&format!(
             "{} cells written to {}",
             summary.cells.len(),

@@ -40,8 +40,7 @@ pub(super) fn run(args: &LabLedgerArgs) -> anyhow::Result<()> {
         }
         let text = serde_json::to_string_pretty(&page)? + "\n";
         for (path, text) in [(out, page.markdown()), (&json, text)] {
-            std::fs::write(path, text)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            own_file::replace(path, &text)?;
             ui::say(&format!("written: {}", path.display()));
         }
         return Ok(());

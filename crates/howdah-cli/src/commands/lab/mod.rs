@@ -15,16 +15,25 @@ mod scenario_file;
 mod table;
 
 use crate::args::LabCommand;
+use crate::own_file;
 use howdah::{Error, ErrorKind};
+use howdah_lab::run::RunError;
 use howdah_lab::scenario::ScenarioError;
+use howdah_report::csv::CsvError;
+use howdah_report::report::ReportError;
 use howdah_report::result::{CellResult, Summary};
 use howdah_report::store::{Store, StoreError};
 use howdah_report::together;
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub(super) use run::USUAL_OUT;
 
 pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
+    of_command(command).map_err(of_its_kind)
+}
+
+fn of_command(command: &LabCommand) -> anyhow::Result<()> {
     match command {
         LabCommand::List(args) => list::run(args),
         LabCommand::Run(args) => run::run(args),
@@ -47,6 +56,40 @@ fn read_curves(dir: &Path, campaign: &mut Summary) -> anyhow::Result<()> {
         store.read_intervals(cell)?;
     }
     Ok(())
+}
+
+/// A full disk, and results that somebody may not read or write, are what they are to other commands.
+fn of_its_kind(error: anyhow::Error) -> anyhow::Error {
+    match error.chain().find_map(kind) {
+        Some(kind) => Error::new(kind, format!("{error:#}")).into(),
+        None => error,
+    }
+}
+
+fn kind(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
+    let of_io = |error: &io::Error| match error.kind() {
+        // Something of the campaign is not there.
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => None,
+        _ => Some(own_file::kind(error)),
+    };
+    let of_store = |error: &StoreError| match error {
+        StoreError::Full(_) => Some(ErrorKind::NoSpace),
+        StoreError::Io { error, .. } => of_io(error),
+        _ => None,
+    };
+    if let Some(error) = cause.downcast_ref() {
+        return of_store(error);
+    }
+    if let Some(RunError::Store { error, .. }) = cause.downcast_ref() {
+        return of_store(error);
+    }
+    if let Some(ReportError::Write { error, .. }) = cause.downcast_ref() {
+        return of_io(error);
+    }
+    match cause.downcast_ref()? {
+        CsvError::Write { source, .. } => of_io(source),
+        CsvError::Store(error) => of_store(error),
+    }
 }
 
 /// A scenario that makes no sense is bad usage.

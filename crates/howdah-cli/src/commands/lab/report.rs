@@ -113,6 +113,7 @@ fn check_subject(subject: &str, campaigns: &[Summary]) -> Result<(), Error> {
 fn update(path: &Path, campaigns: &[(String, Summary)]) -> anyhow::Result<()> {
     comparison::update(path, campaigns).map_err(|error| match error {
         ComparisonError::Other(_) => Error::new(ErrorKind::Usage, error.to_string()).into(),
+        ComparisonError::File(error) => anyhow::Error::from(error),
         other => anyhow::Error::from(other),
     })
 }

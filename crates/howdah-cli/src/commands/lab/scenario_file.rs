@@ -1,9 +1,7 @@
 //! A scenario that is made here and kept where somebody says: it takes the place of no other file.
 
-use anyhow::Context as _;
+use crate::own_file;
 use howdah::{Error, ErrorKind};
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::Path;
 
 /// What would fail after all the work fails now.
@@ -24,9 +22,6 @@ pub(super) fn check(out: &Path) -> Result<(), Error> {
     })
 }
 
-pub(super) fn write(out: &Path, scenario: &str) -> anyhow::Result<()> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).open(out);
-    file.and_then(|mut file| file.write_all(scenario.as_bytes()))
-        .with_context(|| format!("cannot write {}", out.display()))
+pub(super) fn write(out: &Path, scenario: &str) -> Result<(), Error> {
+    own_file::make(out, scenario)
 }

@@ -2,6 +2,7 @@
 
 use super::super::error::ScenarioError;
 use super::super::read::Table;
+use super::super::values;
 use crate::catalog::BlastOptions;
 use howdah_core::{Rate, units};
 
@@ -22,9 +23,7 @@ pub(super) fn options(table: &Table<'_>, one_way_ns: u64) -> Result<BlastOptions
     };
     let budget = table.parse("budget", |text| match text {
         "none" => Ok(None),
-        text => units::parse_rate(text)
-            .map(Some)
-            .map_err(|error| error.to_string()),
+        text => values::rate(text).map(Some),
     })?;
     let held = table.truth("held")?.unwrap_or(false);
     Ok(BlastOptions {

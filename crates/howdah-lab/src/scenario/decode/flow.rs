@@ -3,8 +3,9 @@
 use super::super::cell::{FlowSpec, GroupSpec, HostSpec, PathSpec, StreamSpec};
 use super::super::error::{ScenarioError, hint};
 use super::super::node::{Entry, Sources, Value};
+use super::super::one_way::{JitterSpec, OneWaySpec};
 use super::super::read::Table;
-use super::super::values::Amount;
+use super::super::values::{self, Amount};
 use super::{blast, find_path};
 use crate::catalog::{self, Options, Protocol, stacks};
 use howdah_core::{Rate, Span, units};
@@ -13,8 +14,12 @@ use howdah_proto::Share;
 /// Headers of IP and UDP, and the least of IP and TCP, in bytes.
 const UDP_HEADERS: u32 = 28;
 const TCP_HEADERS: u32 = 40;
+/// The shortest time that a stream sends between two times of silence.
+const SHORTEST: Span = Span::from_micros(1);
 /// Most flows of a group.
 const MOST_SHORTS: u64 = 1_000_000;
+/// Most TCP connections that carry a flow together: a bundle has no more.
+const MOST_STREAMS: u32 = 256;
 
 /// Options of a protocol, common to flows and groups.
 const OPTION_KEYS: [&str; 27] = [
@@ -166,10 +171,7 @@ impl Decoder<'_> {
         let Some(protocol) = Self::protocol(&table)? else {
             return Ok(None);
         };
-        let load = table.parse("load", |text| match text {
-            "none" => Ok(Rate::ZERO),
-            text => units::parse_rate(text).map_err(|error| error.to_string()),
-        })?;
+        let load = table.parse("load", values::rate_or_none)?;
         let count = match (table.whole("count", 0)?, load) {
             (Some(_), Some(_)) => return Err(table.error_at("load", "either 'count' or 'load'")),
             (None, None) => return Err(table.error("'count' or 'load' is missing")),
@@ -246,10 +248,7 @@ impl Decoder<'_> {
         ];
         let table = Table::open(self.sources, &entry.node, what, &known)?;
         let rate = table
-            .parse("rate", |text| match text {
-                "none" => Ok(Rate::ZERO),
-                text => units::parse_rate(text).map_err(|error| error.to_string()),
-            })?
+            .parse("rate", values::rate_or_none)?
             .ok_or_else(|| table.error("'rate' is missing"))?;
         if rate == Rate::ZERO {
             return Ok(None);
@@ -263,9 +262,13 @@ impl Decoder<'_> {
             }
         })?;
         let on_off = match (table.span("on")?, table.span("off")?) {
-            (Some(on), Some(off)) if !on.is_zero() => Some((on.as_nanos(), off.as_nanos())),
+            (Some(on), Some(off)) if on >= SHORTEST => Some((on.as_nanos(), off.as_nanos())),
             (None, None) => None,
-            _ => return Err(table.error("'on' and 'off' go together, and 'on' is not 0")),
+            _ => {
+                let message =
+                    format!("'on' and 'off' go together, and 'on' is at least {SHORTEST}");
+                return Err(table.error(message));
+            }
         };
         let (via, reverse) = (self.via(&table)?, table.truth("reverse")?.unwrap_or(false));
         let packet_bytes = packet.unwrap_or(1470);
@@ -383,12 +386,26 @@ impl Decoder<'_> {
             .collect()
     }
 
+    /// Where nothing takes any time, nothing ever ends.
+    fn check_time(&self, table: &Table<'_>, via: &[usize]) -> Result<(), ScenarioError> {
+        let takes_time = |lane: &OneWaySpec| {
+            let jitters = !matches!(lane.jitter, JitterSpec::None);
+            lane.delay_ns > 0 || lane.rate_bps.is_some() || lane.rate_trace.is_some() || jitters
+        };
+        let mut paths = via.iter().map(|&at| &self.paths[at]);
+        if paths.any(|path| takes_time(&path.forward) || takes_time(&path.backward)) {
+            return Ok(());
+        }
+        Err(table.error("nothing on its way has a 'rate' or an 'rtt': it would never end"))
+    }
+
     fn options(
         &self,
         table: &Table<'_>,
         via: &[usize],
         protocol: &str,
     ) -> Result<Options, ScenarioError> {
+        self.check_time(table, via)?;
         let route = || via.iter().map(|&at| &self.paths[at]);
         let rate = route()
             .map(|path| path.forward.mean_rate_bps())
@@ -419,14 +436,12 @@ impl Decoder<'_> {
         let rate_of = |key: &str| {
             let rate = table.parse(key, |text| match text {
                 "none" => Ok(None),
-                text => units::parse_rate(text)
-                    .map(Some)
-                    .map_err(|error| error.to_string()),
+                text => values::rate(text).map(Some),
             })?;
             Ok(rate.flatten().map(Rate::bits_per_sec))
         };
         let options = Options {
-            mss_bytes: table.whole("mss", 256)?.map(|mss| mss.min(65_000) as u32),
+            mss_bytes: table.within("mss", 256..=65_000)?,
             send_buffer_bytes: buffer("send_buffer")?.or(both),
             receive_buffer_bytes: buffer("receive_buffer")?.or(both),
             receiver: one_of("receiver", &stacks::receivers())?,
@@ -442,13 +457,11 @@ impl Decoder<'_> {
             sack: table.truth("sack")?,
             timestamps: table.truth("timestamps")?,
             rate_bps: rate_of("rate")?,
-            packet_bytes: table
-                .whole("packet", 128)?
-                .map(|bytes| bytes.min(65_535) as u32),
+            packet_bytes: table.within("packet", 128..=65_535)?,
             flight_packets: segments("flight")?,
             app_write_bytes: (table.parse("app_write", units::parse_bytes)?)
                 .map(|bytes| bytes.min(u64::from(u32::MAX)) as u32),
-            streams: segments("streams")?,
+            streams: table.within("streams", 1..=MOST_STREAMS)?,
             read_bps: rate_of("read")?,
             write_bps: rate_of("write")?,
             blast: blast::options(table, route().map(|path| path.forward.delay_ns).sum())?,

@@ -78,8 +78,7 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
         ));
     }
     let small = |key: &str, usual: u32| -> Result<u32, ScenarioError> {
-        let number = table.whole(key, 1)?.map(|number| number.min(1024) as u32);
-        Ok(number.unwrap_or(usual).max(1))
+        Ok(table.within(key, 1..=1024)?.unwrap_or(usual).max(1))
     };
     let tail_ns = span("tail", usual.disturbance.tail_ns)?;
     Ok(HostSpec {
@@ -106,9 +105,15 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
     })
 }
 
+/// A core that stands still more often never runs.
+const SHORTEST_NS: u64 = 10_000;
+
 /// For how long a core stands still at most, and how often.
 fn stalls(table: &Table<'_>, usual: &DisturbanceSpec) -> Result<DisturbanceSpec, ScenarioError> {
     let every = table.span("stall_every")?.map(Span::as_nanos);
+    if every.is_some_and(|every| every < SHORTEST_NS) {
+        return Err(table.error_at("stall_every", "at least 10us"));
+    }
     let most = table.span("stall")?.map(Span::as_nanos);
     if every.is_some() != most.is_some() {
         return Err(table

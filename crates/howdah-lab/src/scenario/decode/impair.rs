@@ -8,7 +8,25 @@ use super::trace;
 use howdah_core::{Span, units};
 use howdah_path::{DelayTrace, LossTrace};
 
+/// The most that is added to a delay, as a delay itself has it.
+const MOST_JITTER: Span = Span::from_secs(3600);
+
 pub(super) fn jitter(table: &Table<'_>) -> Result<JitterSpec, ScenarioError> {
+    let spec = read_jitter(table)?;
+    let most = match &spec {
+        JitterSpec::None => 0,
+        JitterSpec::Uniform(max)
+        | JitterSpec::Normal { max, .. }
+        | JitterSpec::Pareto { max, .. } => *max,
+        JitterSpec::Trace(spec) => spec.trace.max().as_nanos(),
+    };
+    if most > MOST_JITTER.as_nanos() {
+        return Err(table.error_at("jitter", "a delay of more than an hour"));
+    }
+    Ok(spec)
+}
+
+fn read_jitter(table: &Table<'_>) -> Result<JitterSpec, ScenarioError> {
     let known = [
         "normal", "pareto", "shape", "max", "trace", "steps", "period",
     ];

@@ -44,6 +44,9 @@ const EXPERIMENT_KEYS: [&str; 20] = [
 /// Longest scenario time: a mistyped unit, not an experiment.
 const MAX_DURATION: Span = Span::from_secs(1_000_000);
 
+/// Steps of a series, each of which is kept for each flow.
+const MAX_INTERVALS: u64 = 1_000_000;
+
 /// All cells of one place in the matrix: one for each repeat, of which there are `most_repeats` at most.
 pub(crate) fn decode(
     sources: &Sources,
@@ -213,9 +216,15 @@ fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
     if warmup >= duration {
         return Err(table.error_at("warmup", "not shorter than 'duration'"));
     }
-    let interval = table.span("interval")?.unwrap_or(Span::from_secs(1));
+    // What is shorter than an interval is one.
+    let usual = Span::from_secs(1).min(duration);
+    let interval = table.span("interval")?.unwrap_or(usual);
     if interval < Span::from_millis(1) || interval > duration {
         return Err(table.error_at("interval", "from 1ms to 'duration'"));
+    }
+    if duration.as_nanos() / interval.as_nanos() > MAX_INTERVALS {
+        let message = format!("{duration} have more than {MAX_INTERVALS} of {interval}");
+        return Err(table.error_at("interval", message));
     }
     let settle = table.probability("settle")?;
     if settle == Some(0.0) {

@@ -5,7 +5,7 @@ use super::super::error::ScenarioError;
 use super::super::node::{Node, Sources};
 use super::super::one_way::{AqmSpec, OneWaySpec, QueueSpec};
 use super::super::read::Table;
-use super::super::values::Amount;
+use super::super::values::{self, Amount};
 use super::impair::{jitter, loss};
 use super::trace;
 use howdah_core::{Rate, Span, units};
@@ -36,10 +36,6 @@ pub(super) const PATH_KEYS: [&str; 5] = ["rtt", "base_rtt", "forward_share", "fo
 
 /// What a path as a whole has and no change can give it.
 const FIXED_KEY: &str = "host_queue";
-
-/// What lies outside is a mistyped unit.
-const RATES: std::ops::RangeInclusive<Rate> =
-    Rate::from_bits_per_sec(1000)..=Rate::from_bits_per_sec(10_000_000_000_000);
 
 /// Opportunities of mahimahi's traces, in bytes.
 const MAHIMAHI_BYTES: u32 = 1504;
@@ -127,6 +123,11 @@ fn one_way(
         })?),
         None => None,
     };
+    // For a while it may carry nothing.
+    let peak = rate_trace.as_ref().and_then(|spec| spec.trace.peak());
+    if peak.is_some_and(|peak| !values::RATES.contains(&peak)) {
+        return Err(table.error_at("rate", "the highest rate of a trace: from 1kbit to 10tbit"));
+    }
     let rate = match &rate_trace {
         Some(_) => None,
         None => table.parse("rate", rate)?.flatten(),
@@ -150,7 +151,7 @@ fn one_way(
         duplicate: table.probability("duplicate")?.unwrap_or(0.0),
         corrupt: table.probability("corrupt")?.unwrap_or(0.0),
         mtu_bytes: mtu(&table)?,
-        overhead_bytes: table.whole("overhead", 0)?.unwrap_or(38).min(10_000) as u32,
+        overhead_bytes: table.within("overhead", 0..=10_000)?.unwrap_or(38),
     })
 }
 
@@ -194,11 +195,10 @@ fn bucket(table: &Table<'_>) -> Result<Option<(u64, u64)>, ScenarioError> {
 fn rate(text: &str) -> Result<Option<Rate>, String> {
     match text {
         "unlimited" => Ok(None),
-        text => match units::parse_rate(text) {
-            Ok(Rate::ZERO) => Err("a path of rate 0 carries nothing".to_owned()),
-            Ok(rate) if !RATES.contains(&rate) => Err(format!("{text}: from 1kbit to 10tbit")),
-            other => other.map(Some).map_err(|error| error.to_string()),
-        },
+        text if units::parse_rate(text) == Ok(Rate::ZERO) => {
+            Err("a path of rate 0 carries nothing".to_owned())
+        }
+        text => values::rate(text).map(Some),
     }
 }
 
@@ -286,13 +286,17 @@ fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
             if !(min >= 0.0 && max > min) {
                 return Err(table.error_at("aqm", "'max' is greater than 'min'"));
             }
+            let weight = number("weight")?.unwrap_or(0.002);
+            if !(weight > 0.0 && weight <= 1.0) {
+                return Err(table.error_at("aqm", "'weight' is above 0, and 1 at most"));
+            }
             let probability = inner.as_ref().map(|inner| inner.probability("probability"));
             let gentle = inner.as_ref().map(|inner| inner.truth("gentle"));
             Ok(AqmSpec::Red {
                 min,
                 max,
                 probability: probability.transpose()?.flatten().unwrap_or(0.1),
-                weight: number("weight")?.unwrap_or(0.002),
+                weight,
                 gentle: gentle.transpose()?.flatten().unwrap_or(true),
             })
         }

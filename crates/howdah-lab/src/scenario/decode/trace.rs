@@ -7,12 +7,20 @@ use howdah_core::Span;
 use howdah_path::TraceError;
 use std::path::Path;
 
+/// What comes again sooner is a mistyped unit.
+const SHORTEST: Span = Span::from_millis(1);
+/// Bytes of a trace: some hours of a mahimahi one are ten million.
+const MAX_BYTES: u64 = 128 << 20;
+
 /// Reads the file that the table's `trace` names, or what stands under `steps` itself.
 pub(super) fn read<T>(
     table: &Table<'_>,
     parse: impl FnOnce(&str, Option<Span>) -> Result<Result<T, TraceError>, ScenarioError>,
 ) -> Result<TraceSpec<T>, ScenarioError> {
     let period = table.span("period")?;
+    if period.is_some_and(|period| period < SHORTEST) {
+        return Err(table.error_at("period", format!("at least {SHORTEST}")));
+    }
     if let Some(text) = table.text("steps")? {
         if table.has("trace") {
             return Err(table.error_at("steps", "a 'trace' in a file or 'steps' here, not both"));
@@ -33,7 +41,7 @@ pub(super) fn read<T>(
         .parent()
         .unwrap_or_else(|| Path::new(""))
         .join(name);
-    let text = table.sources.read(&path).map_err(|error| {
+    let text = table.sources.read(&path, MAX_BYTES).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         table.error_at("trace", message)
     })?;
