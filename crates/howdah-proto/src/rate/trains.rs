@@ -232,6 +232,54 @@ mod tests {
         assert!(trains.sure_floor() > Rate::from_gbit_per_sec(7));
     }
 
+    /// Hosts that stand still spread any burst, and a path that has become slower all of them.
+    #[test]
+    fn a_burst_is_doubted_if_one_as_long_proved_twice_as_much() {
+        let mut trains = Trains::default();
+        let fast = burst(0, 10, 100);
+        trains.on_points(&fast, fast[4]);
+        let slow = burst(20_000, 10, 300);
+        trains.on_points(&slow, slow[4]);
+        let least = |trains: &Trains| trains.believed().map(|&(rate, _)| rate).min();
+        assert_eq!(least(&trains), Some(Rate::from_gbit_per_sec(10)));
+        // Half as much again, and longer: that is what the path carries now.
+        let longer: Vec<TrainPoint> = burst(40_000, 10, 300)
+            .into_iter()
+            .zip(0..)
+            .map(|(point, n)| TrainPoint {
+                sent_bytes: point.sent_bytes + n * 62_500,
+                ..point
+            })
+            .collect();
+        trains.on_points(&longer, longer[4]);
+        assert_eq!(least(&trains), Some(Rate::from_gbit_per_sec(5)));
+        assert!(trains.have_seen(750_000 * FEWER));
+        assert!(!trains.have_seen(750_000 * FEWER + 1));
+    }
+
+    #[test]
+    fn a_train_ahead_counts_once_however_often_it_is_told_of() {
+        let point = |sent_bytes, at_us| TrainPoint {
+            sent_time: Time::ZERO,
+            sent_bytes,
+            rx_time: Time::ZERO + Span::from_micros(at_us),
+        };
+        let fast = Rate::from_mbit_per_sec(500);
+        let mut trains = Trains::default();
+        for last in [21_600, 22_800] {
+            // 100 Mbit/s.
+            trains.on_ahead(&[point(0, 0), point(last, last * 8 / 100)], fast);
+        }
+        assert_eq!((trains.bursts(), trains.is_sure()), (1, false));
+        assert_eq!(trains.capacity(), Some(Rate::from_mbit_per_sec(100)));
+        assert!(trains.floor() < Rate::from_mbit_per_sec(100));
+        // That fast, though no host is so exact.
+        trains.on_ahead(&[point(0, 0), point(22_800, 300)], fast);
+        assert_eq!(trains.floor(), fast);
+        trains.on_ahead(&[point(0, 0), point(22_800, 20)], fast);
+        assert!(trains.floor() > Rate::from_gbit_per_sec(1));
+    }
+
     #[test]
     fn a_short_burst_is_no_proof() {
         let mut trains = Trains::default();

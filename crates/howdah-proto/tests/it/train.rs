@@ -149,3 +149,36 @@ fn a_train_under_loss_ends_in_a_connection() {
         net.run_to_end(secs(30), "an upload behind a train");
     });
 }
+
+/// Whatever one packet of the handshake is lost, both sides are where they would be without.
+#[test]
+fn a_lost_packet_of_the_handshake_costs_no_round_trip() {
+    let connected = |events: &[Event]| {
+        let is_connected = |event: &Event| matches!(event, Event::Connected { .. });
+        events.iter().any(is_connected)
+    };
+    let both = |lost: Option<(bool, u64)>| {
+        let mut hand = Hand::new(client(true), tls_config(2), HALF_RTT);
+        hand.mbit_per_sec = 1_000;
+        hand.transfer(true, 1 << 20);
+        let fate = |_: howdah_core::Time, packet: &Packet| {
+            if lost == Some((packet.to_server, packet.index)) {
+                Vec::new()
+            } else {
+                vec![Span::ZERO]
+            }
+        };
+        let done = |hand: &Hand| connected(&hand.client.events) && connected(&hand.server.events);
+        assert!(hand.run(at(secs(5)), done, fate), "{lost:?}");
+        hand.now
+    };
+    let whole = both(None);
+    assert!(whole < at(HALF_RTT * 3 + ms(3)), "{whole}");
+    // The two of the hello, the train, and the last flight; the server's flight and what it says of the train.
+    let to_server = (0..24).map(|index| (true, index));
+    let to_client = (0..6).map(|index| (false, index));
+    for lost in to_server.chain(to_client) {
+        let at = both(Some(lost));
+        assert!(at < whole + ms(3), "{lost:?}: {at}");
+    }
+}

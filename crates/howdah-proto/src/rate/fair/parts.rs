@@ -185,3 +185,24 @@ pub(super) struct Echo {
     /// Until then samples reach back into the ramp of start-up.
     pub(super) ramp_until: Time,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_start_up_has_shown_is_passed_by_small_steps_for_a_while() {
+        let mbit = Rate::from_mbit_per_sec;
+        let until = Time::ZERO + Span::from_secs(1);
+        let mut probing = Probing::new();
+        probing.share = 0.2;
+        let close = |more: f64, wanted: f64| (more - wanted).abs() < 1e-9;
+        assert!(close(probing.more(Time::ZERO, mbit(90)), 1.2));
+        probing.shown = Some((mbit(99), until));
+        // Up to what was shown, a part of the step beyond it, and far below it all of it.
+        assert!(close(probing.more(Time::ZERO, mbit(90)), 1.1));
+        assert!(close(probing.more(Time::ZERO, mbit(99)), 1.05));
+        assert!(close(probing.more(Time::ZERO, mbit(50)), 1.2));
+        assert!(close(probing.more(until, mbit(99)), 1.2));
+    }
+}
