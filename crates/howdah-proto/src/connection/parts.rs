@@ -66,6 +66,11 @@ impl Opening {
             train: Train::default(),
         }
     }
+
+    /// What is said is a flight's second copy, sent right behind the first.
+    pub(super) fn says_twice(&self) -> bool {
+        self.train.is_said_again() && self.flight_retries == 0
+    }
 }
 
 /// Where the peer is, and how far that is proved.

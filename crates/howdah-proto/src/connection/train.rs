@@ -35,6 +35,8 @@ pub(super) struct Train {
     sent_at: Option<Time>,
     /// The flight that has just been said is to be said once more.
     pub(super) twice: bool,
+    /// It is being said once more, or was.
+    again: bool,
 }
 
 impl Train {
@@ -54,6 +56,10 @@ impl Train {
             self.told = number + 1;
             self.due = true;
         }
+    }
+
+    pub(super) fn is_said_again(&self) -> bool {
+        self.again
     }
 
     fn seen(&self) -> Option<TrainSeen> {
@@ -135,6 +141,7 @@ impl Connection {
         if !std::mem::take(&mut self.opening.train.twice) {
             return None;
         }
+        self.opening.train.again = true;
         self.rewind_flight();
         self.handshake_packet(now, sink)
     }

@@ -211,9 +211,9 @@ impl Connection {
         let used = head.len() - header_len + 8;
         if let Some((offset, bytes)) = space.next_chunk(room - used) {
             FrameWriter::new(&mut head).frame(&Frame::Crypto { offset, bytes });
-            if self.opening.flight_sent_at.is_none_or(|at| now > at)
-                || self.opening.flight_count == 0
-            {
+            let is_later = self.opening.flight_sent_at.is_none_or(|at| now > at);
+            // (The peer answers what comes first, and that is nearly always the first time that it was said.)
+            if (is_later && !self.opening.says_twice()) || self.opening.flight_count == 0 {
                 self.opening.flight_sent_at = Some(now);
                 self.opening.flight_count += 1;
             }

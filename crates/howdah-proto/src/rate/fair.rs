@@ -276,7 +276,7 @@ impl Fair {
                 _ if self.history.len() > 0 => u64::MAX,
                 Heard::Nothing => UNHEARD_BYTES,
                 Heard::Train => SHOWN_BYTES,
-                Heard::Of => u64::MAX,
+                Heard::Path => u64::MAX,
             };
             return window.min(most).max(initial);
         }

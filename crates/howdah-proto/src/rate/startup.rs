@@ -89,7 +89,7 @@ pub(super) enum Heard {
     /// The train ahead has shown that it is fast.
     Train,
     /// It is remembered, or something has arrived.
-    Of,
+    Path,
 }
 
 /// What the controller knows besides.
@@ -245,7 +245,7 @@ impl Startup {
     /// What is known before the first report.
     pub(super) fn heard(&self) -> Heard {
         if self.best > Rate::ZERO || self.is_resuming() {
-            Heard::Of
+            Heard::Path
         } else if self.trains.floor() >= FAST {
             Heard::Train
         } else {

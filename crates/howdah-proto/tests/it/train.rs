@@ -182,3 +182,15 @@ fn a_lost_packet_of_the_handshake_costs_no_round_trip() {
         assert!(at < whole + ms(3), "{lost:?}: {at}");
     }
 }
+
+/// What is said twice is answered at the first time, which a slow path has long behind it at the second.
+#[test]
+fn a_flight_that_is_said_twice_is_timed_from_the_first() {
+    let mut hand = Hand::new(client(true), tls_config(2), HALF_RTT);
+    hand.mbit_per_sec = 2;
+    let connected = |event: &Event| matches!(event, Event::Connected { .. });
+    let done = |hand: &Hand| hand.server.events.iter().any(connected);
+    assert!(hand.run(at(secs(5)), done, |_, _| vec![Span::ZERO]));
+    let rtt = hand.server.connection.rtt();
+    assert!((HALF_RTT * 2..HALF_RTT * 3).contains(&rtt), "{rtt}");
+}
