@@ -4,7 +4,7 @@ use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_lab::replay::{Change, NotReplayable, Replay, ReplayError, predict};
 use howdah_lab::scenario::parse;
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit, RateTrace};
-use howdah_proto::SendLimit;
+use howdah_proto::{Config, SendLimit};
 use howdah_proto::sim::{SimEndpoint, SlowSink, sim_config};
 use howdah_recording::{Facts, Held, Interval, Recorder, Recording, Sample, Totals};
 use howdah_sim::{Flow, World};
@@ -50,7 +50,12 @@ impl Network {
         };
         let link = world.add_link(&self.forward, &backward);
         let size = Some(self.bytes);
-        let sender = SimEndpoint::sender(Time::ZERO, sim_config(), 1, size);
+        // As copies of that size begin.
+        let config = Config {
+            train: true,
+            ..sim_config()
+        };
+        let sender = SimEndpoint::sender(Time::ZERO, config, 1, size);
         let mut receiver = SimEndpoint::receiver(Time::ZERO, sim_config(), 1, 2, size);
         if let Some(rate) = self.sink {
             receiver.set_slow_sink(SlowSink::new(rate, 4 << 20));
