@@ -313,13 +313,23 @@ fn rates(
             *value = None;
         }
     }
+    // A path that was never filled has carried at any time what it carried at one: in the first moments of a copy next to nothing is sent.
+    let came = all
+        .clone()
+        .map(|((_, block), (_, loss))| copy.came_bps(block, *loss));
+    let most = came.fold(0.0, f64::max);
     let mut steps = Vec::with_capacity(blocks.len());
     let mut before: Option<f64> = None;
     for (index, ((at, block), (_, loss))) in all.enumerate() {
         let value = known[index].unwrap_or_else(|| {
             let next = known[index..].iter().copied().flatten().next();
             let between = before.into_iter().chain(next).fold(0.0, f64::max);
-            between.max(copy.came_bps(block, *loss))
+            let carried = if between > 0.0 {
+                copy.came_bps(block, *loss)
+            } else {
+                most
+            };
+            between.max(carried)
         });
         before = known[index].or(before);
         let is_dead = block.share(Held::Away) > 0.5;
