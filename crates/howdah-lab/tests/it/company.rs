@@ -5,11 +5,11 @@ use howdah_lab::scenario::parse;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Goodput of both flows in Mbit/s, from 15 s to 40 s at 100 Mbit/s, of five seeds: by what the first has.
-fn goodputs(first: &str, second: &str, rtt: &str, buffer: &str) -> Vec<[f64; 2]> {
+/// Goodput of both flows in Mbit/s, from 15 s to 40 s at 100 Mbit/s, of so many seeds: by what the first has.
+fn goodputs(seeds: usize, first: &str, second: &str, rtt: &str, buffer: &str) -> Vec<[f64; 2]> {
     let text = format!(
         "id = \"T\"
-repeats = 5
+repeats = {seeds}
 [path.main]
 rate = \"100mbit\"
 rtt = \"{rtt}\"
@@ -51,16 +51,21 @@ fn neither_side_starves() {
         ("howdah", "quic", "80ms", "1bdp"),
     ];
     for (first, second, rtt, buffer) in places {
-        let all = goodputs(first, second, rtt, buffer);
+        // One seed in fifty leaves Reno 3 to 9 in a tenth of a product, where the middle has 15: five would tell of chance alone.
+        let seeds = if first == "reno" { 40 } else { 5 };
+        let all = goodputs(seeds, first, second, rtt, buffer);
         let line = format!("{second} joins {first}, {rtt}, {buffer}: {all:.1?} Mbit/s");
         println!("{line}");
-        assert_eq!(all.len(), 5);
-        assert!(all[2].iter().all(|&mbit| mbit > 12.0), "{line}");
-        // One seed in nine leaves Reno 7 to 9 in a tenth of a product, where the middle has 18.
-        let least = if first == "reno" { 5.0 } else { 12.0 };
-        for got in &all {
-            assert!(got.iter().all(|&mbit| mbit > least), "{line}");
-            assert!(got.iter().sum::<f64>() > 80.0, "{line}");
-        }
+        assert_eq!(all.len(), seeds);
+        assert!(all[seeds / 2].iter().all(|&mbit| mbit > 12.0), "{line}");
+        let least = if first == "reno" { 9.0 } else { 12.0 };
+        let starved = all
+            .iter()
+            .filter(|got| got.iter().any(|&mbit| mbit <= least));
+        assert!(starved.count() <= seeds / 13, "{line}");
+        assert!(
+            all.iter().all(|got| got.iter().sum::<f64>() > 80.0),
+            "{line}"
+        );
     }
 }
