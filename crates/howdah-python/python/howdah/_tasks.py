@@ -120,7 +120,7 @@ def place(given: Any) -> Any:
             raise UsageError(f"{given!r} is no name of a file: {error.reason}") from None
         if b"\0" in name:
             raise UsageError(f"{given!r} is no name of a file: there is a zero byte in it")
-    return given
+    return cast("Any", given)
 
 
 def _json(options: Mapping[str, Any]) -> str:
