@@ -29,12 +29,15 @@ pub struct Config {
     pub ecn: bool,
     /// What the last connection knew of the path to this peer, if somebody remembers it.
     pub path: Option<PathKnowledge>,
-    /// Of a client that is about to send much: its first flight is a train of packets, 38 kB, by which the server measures the path while the
-    /// handshake goes on. Without, this is known a round trip later.
+    /// Of a client that is about to send much: its first flight is a train of packets, 24 kB, by which the server measures the path while the
+    /// handshake goes on. Without, this is known a round trip later. It pays from [`MUCH_BYTES`](Self::MUCH_BYTES) on.
     pub train: bool,
 }
 
 impl Config {
+    /// Beside so much a [train](Self::train) is next to nothing.
+    pub const MUCH_BYTES: u64 = 4 << 20;
+
     /// The defaults, which fit every path.
     pub fn new(security: Security) -> Self {
         Self {

@@ -2,6 +2,7 @@
 
 use crate::desk::Desk;
 use crate::{Location, PathBytes, SourceFile};
+use howdah_proto::Config;
 use howdah_session::TreeOptions;
 use howdah_session::client::Wants;
 use howdah_session::plans::PlanPlace;
@@ -10,9 +11,6 @@ use howdah_store::{RangeFile, SourceIdentity};
 use howdah_tree::{ComparisonState, ReceiverEnds, TreeSource, TreeTarget};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A hundred trains.
-const MUCH_BYTES: u64 = 4 << 20;
 
 /// What the copy is to do.
 #[derive(Debug)]
@@ -86,14 +84,14 @@ impl Task {
         )
     }
 
-    /// Whether so much may go to the server that a train ahead of it is next to nothing ([`Config::train`](howdah_proto::Config::train)).
+    /// Whether so much may go to the server that a train ahead of it is next to nothing ([`Config::train`]).
     pub(crate) fn puts_much(&self) -> bool {
         match self {
             Self::Put { source, .. } => match source {
                 // (What is no file has no size yet.)
                 Location::File(path) => std::fs::metadata(path)
-                    .is_ok_and(|meta| !meta.is_file() || meta.len() >= MUCH_BYTES),
-                Location::Zero(bytes) => *bytes >= MUCH_BYTES,
+                    .is_ok_and(|meta| !meta.is_file() || meta.len() >= Config::MUCH_BYTES),
+                Location::Zero(bytes) => *bytes >= Config::MUCH_BYTES,
                 _ => true,
             },
             Self::PutTree { options, .. } => !options.dry_run,

@@ -6,7 +6,7 @@ use howdah_core::{
     Arrival, Datagram, Ecn, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
 };
 use howdah_proto::sim::{SimEndpoint, sim_config};
-use howdah_proto::{Policy, Share};
+use howdah_proto::{Config, Policy, Share};
 use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
 use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
 use howdah_rivals::sabul::SabulEndpoint;
@@ -222,9 +222,6 @@ impl Node {
     }
 }
 
-/// From so much on a copy begins with a train.
-const MUCH_BYTES: u64 = 4 << 20;
-
 fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
     let mut config = sim_config();
     config.ecn = wish.marks;
@@ -236,8 +233,10 @@ fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
         Manner::Background => Policy::Background,
         Manner::Fixed => Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0))),
     };
-    config.train =
-        manner == Manner::Fair && wish.size_bytes.is_none_or(|bytes| bytes >= MUCH_BYTES);
+    config.train = manner == Manner::Fair
+        && wish
+            .size_bytes
+            .is_none_or(|bytes| bytes >= Config::MUCH_BYTES);
     config.share = Share::one_of(wish.options.share_of.unwrap_or(1).into());
     let [seed, other] = wish.seeds;
     let sender = SimEndpoint::sender(wish.start, config.clone(), seed, wish.size_bytes);

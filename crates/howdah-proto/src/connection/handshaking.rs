@@ -114,7 +114,9 @@ impl Connection {
             self.begin_marking();
         }
         // What comes before the server has the keys is lost. (It has no flight of its own any more.)
-        self.opening.train.twice = self.side == Side::Client && self.config.train;
+        if self.side == Side::Client && self.config.train {
+            self.opening.train.say_twice();
+        }
         // (There are no tickets: nothing more is to be said by TLS, and it keeps some kilobytes.)
         let peer_key = self.opening.handshake.end();
         self.events.push_back(Event::Connected { peer_key });

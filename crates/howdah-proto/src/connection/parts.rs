@@ -69,7 +69,7 @@ impl Opening {
 
     /// What is said is a flight's second copy, sent right behind the first.
     pub(super) fn says_twice(&self) -> bool {
-        self.train.is_said_again() && self.flight_retries == 0
+        self.train.is_said_twice() && self.flight_retries == 0
     }
 }
 

@@ -3,8 +3,8 @@
 //! lost packet costs nothing (docs/protocol.md, section 6.8).
 
 use super::Connection;
-use super::transmit::{PacketOut, PacketSink, TransmitInfo};
-use crate::codec::{Frame, FrameWriter, Header, Level, TrainSeen, limits};
+use super::transmit::{PacketSink, TransmitInfo};
+use crate::codec::{Frame, FrameWriter, HANDSHAKE_HEADER_LEN, Level, TrainSeen, limits};
 use crate::handshake::Side;
 use crate::keys::TAG_LEN;
 use crate::rate::TrainPoint;
@@ -14,9 +14,8 @@ use howdah_core::{Span, Time};
 pub(super) const FILLING: usize = limits::MIN_DATAGRAM - 1;
 /// Type, offset and length of a CRYPTO frame, and a PADDING.
 const FRAMES_LEN: usize = 1 + 4 + 4 + 1;
-/// The server tells when so many could have come, and again after each so many more: what it tells may be lost, and so may the last ones.
+/// The server tells when so many could have come, and again with each one more: what it tells may be lost, and so may the last ones.
 const TOLD_FROM: u32 = 18;
-const TOLD_EACH: u32 = 1;
 /// Less of it came, and it shows nothing.
 const WHOLE: f64 = 0.75;
 
@@ -33,10 +32,17 @@ pub(super) struct Train {
     due: bool,
     seen: Option<TrainSeen>,
     sent_at: Option<Time>,
-    /// The flight that has just been said is to be said once more.
-    pub(super) twice: bool,
-    /// It is being said once more, or was.
-    again: bool,
+    flight: Said,
+}
+
+/// How often the latest flight has been said.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Said {
+    #[default]
+    Once,
+    /// It is to be said once more.
+    Again,
+    Twice,
 }
 
 impl Train {
@@ -49,17 +55,21 @@ impl Train {
         let at = (number, rx_time);
         let [first, last] = self.ends.unwrap_or([at, at]);
         self.ends = Some([first, if number > last.0 { at } else { last }]);
-        let next = (self.told + TOLD_EACH).max(TOLD_FROM);
-        let is_last = number + 1 == limits::MAX_TRAIN;
-        if fills && (number + 1 >= next || is_last) {
-            self.twice |= self.told == 0;
+        if fills && number >= self.told.max(TOLD_FROM - 1) {
+            if self.told == 0 {
+                self.say_twice();
+            }
             self.told = number + 1;
             self.due = true;
         }
     }
 
-    pub(super) fn is_said_again(&self) -> bool {
-        self.again
+    pub(super) fn say_twice(&mut self) {
+        self.flight = Said::Again;
+    }
+
+    pub(super) fn is_said_twice(&self) -> bool {
+        self.flight == Said::Twice
     }
 
     fn seen(&self) -> Option<TrainSeen> {
@@ -93,22 +103,17 @@ impl Connection {
             return None;
         }
         let most = max_segments.min(max_bytes / FILLING);
-        let room = FILLING - crate::codec::HANDSHAKE_HEADER_LEN - FRAMES_LEN - TAG_LEN;
+        let room = FILLING - HANDSHAKE_HEADER_LEN - FRAMES_LEN - TAG_LEN;
         let mut segments = 0;
-        let mut hello = Vec::with_capacity(room);
         while segments < most && self.opening.spaces[0].numbers() < limits::MAX_TRAIN {
             let space = &mut self.opening.spaces[0];
             if !space.has_unsent() {
                 space.rewind();
             }
             let (offset, bytes) = space.next_chunk(room)?;
-            hello.clear();
-            hello.extend_from_slice(bytes);
-            let crypto = Frame::Crypto {
-                offset,
-                bytes: &hello,
-            };
-            self.lone_packet(Level::Initial, &crypto, Some(FILLING), sink)?;
+            let mut frames = Vec::with_capacity(FILLING);
+            FrameWriter::new(&mut frames).frame(&Frame::Crypto { offset, bytes });
+            self.seal_handshake(Level::Initial, frames, FILLING, sink)?;
             segments += 1;
         }
         self.opening.spaces[0].skip();
@@ -127,7 +132,9 @@ impl Connection {
             return None;
         }
         let seen = self.opening.train.seen()?;
-        let bytes = self.lone_packet(Level::Handshake, &Frame::Train(seen), None, sink)?;
+        let mut frames = Vec::new();
+        FrameWriter::new(&mut frames).frame(&Frame::Train(seen));
+        let bytes = self.seal_handshake(Level::Handshake, frames, 0, sink)?;
         self.opening.train.due = false;
         Some(Self::single(self.reach.remote, bytes))
     }
@@ -138,57 +145,13 @@ impl Connection {
         now: Time,
         sink: &mut impl PacketSink,
     ) -> Option<TransmitInfo> {
-        if !std::mem::take(&mut self.opening.train.twice) {
+        let train = &mut self.opening.train;
+        if train.flight != Said::Again {
             return None;
         }
-        self.opening.train.again = true;
+        train.flight = Said::Twice;
         self.rewind_flight();
         self.handshake_packet(now, sink)
-    }
-
-    /// A handshake packet of one frame, filled up to a size, if there may be one: what was received from an unproved address bounds what is sent there.
-    /// Returns its bytes.
-    pub(super) fn lone_packet(
-        &mut self,
-        level: Level,
-        frame: &Frame<'_>,
-        size: Option<usize>,
-        sink: &mut impl PacketSink,
-    ) -> Option<usize> {
-        let mut frames = Vec::with_capacity(limits::MIN_DATAGRAM);
-        FrameWriter::new(&mut frames).frame(frame);
-        if size.is_some() {
-            FrameWriter::new(&mut frames).frame(&Frame::Padding);
-        }
-        let least = crate::codec::HANDSHAKE_HEADER_LEN + frames.len() + TAG_LEN;
-        let padding = size.unwrap_or(0).saturating_sub(least);
-        if !self.reach.validated {
-            let sent = self.reach.bytes_to_unvalidated + (least + padding) as u64;
-            if sent > self.reach.bytes_from_unvalidated {
-                return None;
-            }
-            self.reach.bytes_to_unvalidated = sent;
-        }
-        let header = self.handshake_header(level);
-        let Header::Handshake { number, .. } = header else {
-            return None;
-        };
-        let mut head = Vec::with_capacity(crate::codec::HANDSHAKE_HEADER_LEN);
-        header.encode(&mut head);
-        let packet = PacketOut {
-            header: &head,
-            frames: &frames,
-            payload: None,
-            padding,
-            number: number.into(),
-            key: &self.opening.spaces[level.index()].keys.as_ref()?.local,
-        };
-        let bytes = packet.wire_len();
-        sink.packet(&packet);
-        self.count_sent(bytes);
-        self.stats.overhead_datagrams_sent += 1;
-        self.stats.overhead_bytes_sent += bytes as u64;
-        Some(bytes)
     }
 
     /// The server tells how the train came.

@@ -4,7 +4,10 @@ use super::{Connection, State};
 use crate::Policy;
 #[cfg(feature = "sim")]
 use crate::codec::expand_packet_number;
-use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, data_frame, data_header, limits};
+use crate::codec::{
+    COOKIE_LEN, Cookie, Frame, FrameWriter, HANDSHAKE_HEADER_LEN, Header, Level, VERSION,
+    data_frame, data_header, limits,
+};
 use crate::handshake::Side;
 use crate::keys::{AeadKey, KeyRing, TAG_LEN};
 use crate::objects::NextData;
@@ -161,15 +164,62 @@ impl Connection {
 
     // ---- Handshake packets -------------------------------------------------------------------
 
-    pub(super) fn handshake_header(&mut self, level: Level) -> Header {
-        Header::Handshake {
+    /// What the server wants to hear again, in front of what is said to it.
+    fn cookie_for(&self, level: Level) -> Option<Cookie> {
+        let is_asked = level == Level::Initial && !self.opening.peer_id_known;
+        self.opening.cookie.filter(|_| is_asked)
+    }
+
+    fn handshake_header_len(&self, level: Level) -> usize {
+        HANDSHAKE_HEADER_LEN + self.cookie_for(level).map_or(0, |_| COOKIE_LEN)
+    }
+
+    /// Builds a handshake packet of these frames, filled up to so many bytes, if there may be one: what was received from an unproved address
+    /// bounds what is sent there. Returns its length.
+    pub(super) fn seal_handshake(
+        &mut self,
+        level: Level,
+        mut frames: Vec<u8>,
+        size: usize,
+        sink: &mut impl PacketSink,
+    ) -> Option<usize> {
+        if size > 0 {
+            FrameWriter::new(&mut frames).frame(&Frame::Padding);
+        }
+        let least = self.handshake_header_len(level) + frames.len() + TAG_LEN;
+        let bytes = least.max(size);
+        if !self.reach.validated {
+            let sent = self.reach.bytes_to_unvalidated + bytes as u64;
+            if sent > self.reach.bytes_from_unvalidated {
+                return None;
+            }
+            self.reach.bytes_to_unvalidated = sent;
+        }
+        let cookie = self.cookie_for(level);
+        let space = &mut self.opening.spaces[level.index()];
+        let number = space.take_number();
+        let header = Header::Handshake {
             level,
             version: VERSION,
             destination: self.ids.remote,
             source: self.ids.local,
-            number: self.opening.spaces[level.index()].take_number(),
-            cookie: self.opening.cookie.filter(|_| !self.opening.peer_id_known),
-        }
+            number,
+            cookie,
+        };
+        let mut head = Vec::with_capacity(HANDSHAKE_HEADER_LEN + COOKIE_LEN);
+        header.encode(&mut head);
+        sink.packet(&PacketOut {
+            header: &head,
+            frames: &frames,
+            payload: None,
+            padding: bytes - least,
+            number: number.into(),
+            key: &space.keys.as_ref()?.local,
+        });
+        self.count_sent(bytes);
+        self.stats.overhead_datagrams_sent += 1;
+        self.stats.overhead_bytes_sent += bytes as u64;
+        Some(bytes)
     }
 
     /// Bytes that a handshake packet may have: what was received from an unproved address bounds
@@ -198,19 +248,16 @@ impl Connection {
         if room < HANDSHAKE_ROOM_MIN {
             return None;
         }
-        let header = self.handshake_header(level);
-        let mut head = Vec::with_capacity(limits::MIN_DATAGRAM);
-        header.encode(&mut head);
-        let header_len = head.len();
-        let room = room - header_len - TAG_LEN;
+        let room = room - self.handshake_header_len(level) - TAG_LEN;
+        let mut frames = Vec::with_capacity(limits::MIN_DATAGRAM);
         let space = &mut self.opening.spaces[level.index()];
         if std::mem::take(&mut space.ack_due) {
             let offset = space.ack_offset();
-            FrameWriter::new(&mut head).frame(&Frame::CryptoAck(offset));
+            FrameWriter::new(&mut frames).frame(&Frame::CryptoAck(offset));
         }
-        let used = head.len() - header_len + 8;
+        let used = frames.len() + 8;
         if let Some((offset, bytes)) = space.next_chunk(room - used) {
-            FrameWriter::new(&mut head).frame(&Frame::Crypto { offset, bytes });
+            FrameWriter::new(&mut frames).frame(&Frame::Crypto { offset, bytes });
             let is_later = self.opening.flight_sent_at.is_none_or(|at| now > at);
             // (The peer answers what comes first, and that is nearly always the first time that it was said.)
             if (is_later && !self.opening.says_twice()) || self.opening.flight_count == 0 {
@@ -219,35 +266,12 @@ impl Connection {
             }
         }
         // A client fills its packets up, so that the server may answer with as many bytes.
-        let mut padding = 0;
-        if self.side == Side::Client && level == Level::Initial {
-            FrameWriter::new(&mut head).frame(&Frame::Padding);
-            padding = limits::MIN_DATAGRAM - head.len() - TAG_LEN;
-        }
-        let (header, frames) = head.split_at(header_len);
-        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else {
-            return None;
-        };
-        let keys = self.opening.spaces[level.index()].keys.as_ref()?;
-        let packet = PacketOut {
-            header,
-            frames,
-            payload: None,
-            padding,
-            number: number.into(),
-            key: &keys.local,
-        };
-        let bytes = packet.wire_len();
-        sink.packet(&packet);
-        if !self.reach.validated {
-            self.reach.bytes_to_unvalidated += bytes as u64;
-        }
+        let fills = self.side == Side::Client && level == Level::Initial;
+        let size = if fills { limits::MIN_DATAGRAM } else { 0 };
+        let bytes = self.seal_handshake(level, frames, size, sink)?;
         if level == Level::Handshake && self.side == Side::Client {
             self.opening.spaces[0] = HandshakeSpace::default();
         }
-        self.count_sent(bytes);
-        self.stats.overhead_datagrams_sent += 1;
-        self.stats.overhead_bytes_sent += bytes as u64;
         Some(Self::single(self.reach.remote, bytes))
     }
 
@@ -274,7 +298,9 @@ impl Connection {
         } else {
             Level::Initial
         };
-        let bytes = self.lone_packet(level, &frame, None, sink)?;
+        let mut frames = Vec::new();
+        FrameWriter::new(&mut frames).frame(&frame);
+        let bytes = self.seal_handshake(level, frames, 0, sink)?;
         Some(Self::single(self.reach.remote, bytes))
     }
 
