@@ -54,7 +54,7 @@ def floor(place, binary, raw, mtu, mbit, seconds):
 def ours(place, kit, raw, mbit, seconds):
     """The same of a copy."""
     with kit.serve(place, raw, raw):
-        extra = ["--no-memory", "--time", f"{seconds:g}s", "--limit", f"{mbit:g}mbit"]
+        extra = ["--time", f"{seconds:g}s", "--limit", f"{mbit:g}mbit"]
         with kit.copy(place, "zero:", "null:", raw, "ours", extra) as copy:
             report = last_event(copy.finish(seconds + PATIENCE_S), "howdah cp")
     costs = howdah_costs(report)

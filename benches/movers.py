@@ -75,7 +75,7 @@ class Mover:
 
 def howdah(binary, site, source, target):
     """Ours, over ssh."""
-    return [binary, "sync", "--json", "--ssh", site.ssh, "--remote-howdah", binary, f"{source}/", f"far:{target}/"]
+    return [binary, "sync", "--json", "--no-memory", "--ssh", site.ssh, "--remote-howdah", binary, f"{source}/", f"far:{target}/"]
 
 
 def rsync(_, site, source, target):

@@ -51,7 +51,7 @@ class Kit:
 
     def copy(self, place, source, path, raw, name, extra=()):
         """`howdah cp --json` in the near host, to `path` on the far one; leaves a trace beside its output."""
-        argv = [self.howdah, "cp", "--json", "--accept-new", "--trace", raw / f"{name}.trace", *extra]
+        argv = [self.howdah, "cp", "--json", "--accept-new", "--no-memory", "--trace", raw / f"{name}.trace", *extra]
         argv += ["--identity", self.keys / "client.pem", "--known-hosts", self.keys / "known_hosts"]
         argv += [source, f"howdah://{place.far_address}:{HOWDAH_PORT}/{path}"]
         return Process("howdah cp", argv, out=raw / f"{name}.json", err=raw / f"{name}.log", netns=place.near)

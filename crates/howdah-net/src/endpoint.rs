@@ -306,7 +306,11 @@ impl Endpoint {
         let mut any = false;
         while let Some(connection) = self.machine.connection_mut(key) {
             let Some(event) = connection.poll_event() else {
-                break;
+                // What came before the message that announced it, if one did.
+                if !receiving::place_early(now, key, connection, application) {
+                    break;
+                }
+                continue;
             };
             any = true;
             let is_proved = matches!(event, Event::Connected { .. });
@@ -341,6 +345,8 @@ impl Endpoint {
             return Ok(false);
         }
         for _ in 0..TRAINS_PER_ROUND {
+            // To seal a train takes as long as a fast path takes to carry it: with one time for all of a burst, what spreads it here would be taken for the path.
+            let now = self.clock.now();
             let Some(connection) = self.machine.connection_mut(key) else {
                 return Ok(false);
             };

@@ -313,7 +313,7 @@ pub(crate) enum Placed {
     Write(SmallVec<[ByteRange; 1]>),
     /// All of it was there before.
     Duplicate,
-    /// No such object is open (yet): behave as if the packet had been lost.
+    /// No such object is open yet: keep it for then, or behave as if the packet had been lost.
     Unknown,
 }
 
@@ -386,6 +386,11 @@ impl Incoming {
             self.pieces = self.pieces.saturating_sub(object.received.range_count());
         }
         self.last_closed = self.last_closed.max(Some(id));
+    }
+
+    /// It is open, or was.
+    pub(crate) fn is_known(&self, id: ObjectId) -> bool {
+        self.was_closed(id) || self.objects.get(id).is_some()
     }
 
     pub(crate) fn received_bytes(&self, id: ObjectId) -> u64 {

@@ -138,7 +138,8 @@ impl<'a> Lab<'a> {
         serve.wait_for("serving ", START, self.cancel)?;
 
         let mut cp = world.near().command(&self.program);
-        cp.args(["cp", "--json"]);
+        // Kernel TCP begins cold, too.
+        cp.args(["cp", "--json", "--no-memory"]);
         cp.arg("--trace").arg(self.path("trace"));
         cp.arg("--identity").arg(self.path("client.pem"));
         cp.arg("--known-hosts").arg(self.path("known_hosts"));

@@ -8,7 +8,7 @@ use crate::socket::UdpPort;
 use crate::tunnel::Lanes;
 use howdah_core::{Ecn, ObjectId, Time};
 use howdah_proto::endpoint::{ARRIVALS_MAX, ConnKey, Found, Incoming};
-use howdah_proto::{Arriving, Handled};
+use howdah_proto::{Arriving, Connection, Handled};
 use quinn_udp::RecvMeta;
 use std::io::{self, IoSliceMut};
 
@@ -219,4 +219,28 @@ impl Endpoint {
         }
         self.spares.put(buffer);
     }
+}
+
+/// Places what came before its object was announced, if that is known now. Returns whether there was any.
+pub(super) fn place_early<A: Application>(
+    now: Time,
+    key: ConnKey,
+    connection: &mut Connection,
+    application: &mut A,
+) -> bool {
+    let mut any = false;
+    while let Some((object, mut buffer, parts)) = connection.poll_early(now) {
+        any = true;
+        let placements: Vec<Placement> = parts
+            .iter()
+            .map(|part| Placement {
+                at: part.at,
+                range: part.range,
+            })
+            .collect();
+        if !placements.is_empty() {
+            application.place(key, object, &mut buffer, &placements);
+        }
+    }
+    any
 }

@@ -1,5 +1,6 @@
 //! One connection: everything that two hosts know about each other.
 
+mod early;
 mod feedback;
 mod handshaking;
 mod pace;
@@ -32,6 +33,7 @@ use howdah_core::num::floor_to_u64;
 use howdah_core::{ObjectId, RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -397,7 +399,31 @@ impl Connection {
     /// Forgets an incoming object.
     pub fn finish_receiving(&mut self, id: ObjectId) {
         self.streams.incoming.close(id);
+        self.streams.early.forget(id);
         self.streams.credits.remove(&id);
+    }
+
+    /// Bytes of an object that came before [`receive_object`](Self::receive_object): poll after that, until `None`. They are to be placed like those of
+    /// [`Handled::Data`](crate::Handled::Data), and stand in a buffer of their own.
+    #[must_use]
+    pub fn poll_early(&mut self, now: Time) -> Option<(ObjectId, Vec<u8>, SmallVec<[Part; 1]>)> {
+        if self.streams.early.is_empty() {
+            return None;
+        }
+        let mut known = self.streams.early.objects();
+        let object = known.find(|&id| self.streams.incoming.is_known(id))?;
+        drop(known);
+        let (range, bytes) = self.streams.early.take(object)?;
+        match self.place_from(object, range, 0) {
+            Ok(parts) => {
+                self.tell_complete();
+                Some((object, bytes, parts.unwrap_or_default()))
+            }
+            Err(offence) => {
+                self.on_misbehaved(now, offence);
+                None
+            }
+        }
     }
 
     /// Bytes of `id` that have arrived.

@@ -1,5 +1,6 @@
 //! What a connection is made of, by what it is for.
 
+use super::early::Early;
 use super::train::Train;
 use super::transmit::Tail;
 use super::{PathChallenge, ReportWish};
@@ -105,6 +106,8 @@ pub(super) struct Streams {
     pub(super) control_rx: ControlReceiver,
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
+    /// Of objects that nobody has announced yet.
+    pub(super) early: Early,
     pub(super) next_object: ObjectId,
     /// Object -> (window end, must be told).
     pub(super) credits: BTreeMap<ObjectId, (u64, bool)>,
@@ -117,6 +120,7 @@ impl Streams {
             control_rx: ControlReceiver::default(),
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
+            early: Early::default(),
             next_object: ObjectId::new(u64::from(side == Side::Server)),
             credits: BTreeMap::new(),
         }

@@ -366,24 +366,44 @@ impl Connection {
             self.wish_report(true);
             return Ok(Payload::Left(Handled::Refused));
         }
-        let len = range.len();
+        if let Some(parts) = self.place_from(object, range, at)? {
+            return Ok(Payload::Taken(if parts.is_empty() {
+                Handled::Nothing
+            } else {
+                Handled::Data { object, parts }
+            }));
+        }
+        let bytes = &packet.body[packet.body.len() - len..];
+        let is_whole = range.len() == len as u64;
+        Ok(
+            if is_whole && self.streams.early.keep(object, range, bytes) {
+                Payload::Taken(Handled::Nothing)
+            } else {
+                Payload::Left(Handled::Nothing)
+            },
+        )
+    }
+
+    /// Notes that these bytes have come, which stand from `at` on: which of them are to be placed, and none if they were there. `None` if their object is not open yet.
+    pub(super) fn place_from(
+        &mut self,
+        object: ObjectId,
+        range: ByteRange,
+        at: usize,
+    ) -> Result<Option<SmallVec<[Part; 1]>>, PeerMisbehaved> {
         let ranges = match self.streams.incoming.place(object, range)? {
-            Placed::Unknown => return Ok(Payload::Left(Handled::Nothing)),
-            Placed::Duplicate => {
-                self.stats.data_bytes_duplicate += len;
-                return Ok(Payload::Taken(Handled::Nothing));
-            }
+            Placed::Unknown => return Ok(None),
+            Placed::Duplicate => SmallVec::new(),
             Placed::Write(ranges) => ranges,
         };
         let new: u64 = ranges.iter().map(|r| r.len()).sum();
         self.stats.data_bytes_received += new;
-        self.stats.data_bytes_duplicate += len - new;
-        let part = |range: ByteRange| Part {
-            at: at + saturating_usize(range.start - offset),
-            range,
+        self.stats.data_bytes_duplicate += range.len() - new;
+        let part = |fresh: ByteRange| Part {
+            at: at + saturating_usize(fresh.start - range.start),
+            range: fresh,
         };
-        let parts = ranges.into_iter().map(part).collect();
-        Ok(Payload::Taken(Handled::Data { object, parts }))
+        Ok(Some(ranges.into_iter().map(part).collect()))
     }
 
     fn on_data_frames(

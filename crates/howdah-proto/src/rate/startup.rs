@@ -298,6 +298,7 @@ impl Startup {
         }
         if sample.whole {
             self.best = self.best.max(delivered);
+            self.trains.on_arrived(delivered);
         }
         // (A burst that came fast to a host that drops says nothing of what the host takes.)
         let clean = arrived > 1.0 - CLEAN_LOSS && feedback.socket_drops == 0;

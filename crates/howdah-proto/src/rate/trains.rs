@@ -51,6 +51,8 @@ pub(super) struct Trains {
     floor_bytes: u64,
     /// The same of bursts that are long enough to rely on.
     sure_floor: Rate,
+    /// The most that arrived for a while.
+    arrived: Rate,
 }
 
 impl Trains {
@@ -91,6 +93,11 @@ impl Trains {
         {
             (self.floor, self.floor_bytes) = (fast, bytes);
         }
+    }
+
+    /// So much arrived for a while.
+    pub(super) fn on_arrived(&mut self, rate: Rate) {
+        self.arrived = self.arrived.max(rate);
     }
 
     fn on_burst(&mut self, points: &[TrainPoint]) {
@@ -145,14 +152,15 @@ impl Trains {
         self.believed().count()
     }
 
-    /// A burst that shows much less than another one proved that was as long was spread by a host.
+    /// A burst that shows much less than another one proved that was as long was spread by a host, and so was one that shows much less than has arrived.
     fn believed(&self) -> impl Iterator<Item = &(Rate, u64)> {
         let least = self.floor.mul_f64(0.5);
+        let of_all = self.arrived.mul_f64(0.5);
         let longer = SURE_BYTES.max(self.floor_bytes + 1);
         self.estimates
             .iter()
             .chain(&self.ahead)
-            .filter(move |(rate, bytes)| *bytes >= longer || *rate >= least)
+            .filter(move |(rate, bytes)| *rate >= of_all && (*bytes >= longer || *rate >= least))
     }
 
     /// A burst of so many bytes, or a few times fewer, is among those that are believed. (What hosts do takes as long whatever they send, so it spreads a

@@ -2,6 +2,7 @@
 //! running them. `tools/run_tests.py` (`make test-programs`) gives each module a process of its own.
 
 mod amplification;
+mod announced;
 mod background;
 mod chaos;
 mod crowd;

@@ -28,7 +28,8 @@ pub(super) fn prepare(errand: &AdapterArgs<'_>, dir: &Path) -> Result<Launch, Tr
         None => "zero:".to_owned(),
     };
     let mut sender = Recipe::new(errand.kit.howdah())
-        .args(["cp", "--json", "--accept-new"])
+        // Each run begins cold, whatever an earlier one over these addresses has learnt of another path.
+        .args(["cp", "--json", "--accept-new", "--no-memory"])
         .args(["--identity".into(), key("client.pem")])
         .args(["--known-hosts".into(), file("known_hosts")])
         .ends_itself();

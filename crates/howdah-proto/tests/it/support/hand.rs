@@ -58,7 +58,12 @@ impl Packet {
     }
 
     pub fn is_data(&self) -> bool {
-        self.len() > 600 && matches!(Header::decode(&self.bytes), Ok((Header::Data { .. }, _)))
+        self.len() > 600 && self.is_of_session()
+    }
+
+    /// Behind the handshake.
+    pub fn is_of_session(&self) -> bool {
+        matches!(Header::decode(&self.bytes), Ok((Header::Data { .. }, _)))
     }
 }
 
@@ -122,6 +127,14 @@ impl HandSide {
     }
 
     fn note_events(&mut self) {
+        while let Some((_, bytes, parts)) = self.connection.poll_early(Time::ZERO) {
+            for part in parts {
+                self.placed += part.range.len();
+                if self.builder.sealed {
+                    check_content(&bytes[part.at..], part.range);
+                }
+            }
+        }
         while let Some(event) = self.connection.poll_event() {
             self.events.push(event);
         }
