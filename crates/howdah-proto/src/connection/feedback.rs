@@ -16,6 +16,10 @@ const INTERVAL_MIN: Span = Span::from_millis(10);
 /// The first reports come closer together, as start-up learns from each.
 const EARLY_INTERVAL_MIN: Span = Span::from_millis(1);
 const EARLY_REPORTS: u64 = 32;
+/// What comes after a pause is seldom alone. A report of one packet would have the rest of its burst wait for the next one, so that much is
+/// waited for it, unless the next one comes about as soon.
+const FIRST_OF_MORE: Span = Span::from_millis(3);
+const SOON: Span = Span::from_millis(4);
 /// Those that tell of bursts that the peer asked about: each has room for the ends of a few.
 const ASKED_INTERVAL: Span = Span::from_millis(5);
 /// Reports that somebody waits for are at least that far apart.
@@ -51,7 +55,12 @@ impl Connection {
         let wished = match self.reporting.wish {
             ReportWish::None => None,
             ReportWish::Now => Some(self.reporting.last_report_at + URGENT_SPACING),
-            ReportWish::Eliciting => Some(self.reporting.last_report_at + self.report_interval()),
+            ReportWish::Eliciting => {
+                let interval = self.report_interval();
+                let first =
+                    self.reporting.wished_at + interval.saturating_sub(SOON).min(FIRST_OF_MORE);
+                Some(first.max(self.reporting.last_report_at + interval))
+            }
         };
         let repeat = self
             .reporting

@@ -142,6 +142,8 @@ pub(super) struct Taking {
 pub(super) struct Reporting {
     pub(super) received: Received,
     pub(super) wish: ReportWish,
+    /// When something came that is to be reported and had not been wished for.
+    pub(super) wished_at: Time,
     /// Packets that need no report, since the last report.
     pub(super) passive_received: u32,
     pub(super) last_report_at: Time,
@@ -157,6 +159,7 @@ impl Reporting {
         Self {
             received: Received::default(),
             wish: ReportWish::None,
+            wished_at: Time::ZERO,
             passive_received: 0,
             last_report_at: Time::ZERO,
             last_report_number: 0,

@@ -342,7 +342,7 @@ impl Connection {
         let received = &mut self.reporting.received;
         if received.insert(arriving.rx_time, packet.number, packet.wire_len)? == Arrived::New {
             received.count_ecn(arriving.ecn);
-            self.wish_report(eliciting);
+            self.wish_report(arriving.rx_time, eliciting);
         }
         self.tell_complete();
         Ok(())
@@ -363,7 +363,7 @@ impl Connection {
             self.taking.sink_drops += 1;
             self.stats.data_packets_without_room += u64::from(!arriving.accept_data);
             // The sender must hear that the sink is full.
-            self.wish_report(true);
+            self.wish_report(arriving.rx_time, true);
             return Ok(Payload::Left(Handled::Refused));
         }
         if let Some(parts) = self.place_from(object, range, at)? {
@@ -474,11 +474,12 @@ impl Connection {
             && self.handshake_is_settled()
     }
 
-    fn wish_report(&mut self, eliciting: bool) {
+    fn wish_report(&mut self, at: Time, eliciting: bool) {
         self.reporting.passive_received += u32::from(!eliciting);
         let wanted = eliciting || self.reporting.passive_received >= MAX_PASSIVE;
         if wanted && self.reporting.wish == ReportWish::None {
             self.reporting.wish = ReportWish::Eliciting;
+            self.reporting.wished_at = at;
         }
     }
 

@@ -88,7 +88,8 @@ const REMEMBERED_MIN: u64 = 1 << 14;
 /// What is sent to somebody who may be gone: what two round trips and this time hold.
 const SILENCE: Span = Span::from_millis(200);
 
-/// Second copies when hardly anything is lost: the last packets only.
+/// Second copies when fewer than so many of half a round trip's packets are likely to be lost: the last packets only.
+const TAIL_LOSSES_CLEAN: f64 = 0.25;
 const TAIL_PACKETS_CLEAN: u32 = 16;
 /// Packets that fill the window with tail repeats at most.
 const TAIL_PACKETS_MAX: u32 = 1 << 20;
@@ -692,13 +693,16 @@ impl Connection {
         {
             return;
         }
-        let lost = self.heard.lost_packets;
-        let clean = lost * 10_000 < self.heard.acked_packets + lost;
+        let half = (self.pace.rtt.smoothed() / 2).max(Span::from_millis(1));
+        // Of so many packets, and so large a share of them is lost. (Half a packet more: what has not happened yet may.)
+        let tail = self.pace.rate.pacing_rate().bytes_in(half) / u64::from(self.mtu.current());
+        let lost = self.heard.lost_packets as f64 + 0.5;
+        let lost = lost / (self.heard.acked_packets as f64 + lost);
         self.pace.tail = Some(Tail {
             next,
             floor: self.pace.tail_floor,
-            not_before: now - (self.pace.rtt.smoothed() / 2).max(Span::from_millis(1)),
-            left: if clean {
+            not_before: now - half,
+            left: if tail as f64 * lost < TAIL_LOSSES_CLEAN {
                 TAIL_PACKETS_CLEAN
             } else {
                 TAIL_PACKETS_MAX

@@ -43,6 +43,9 @@ const JUMP_FROM: Rate = Rate::from_gbit_per_sec(2);
 const BEYOND_UNSURE: f64 = 1.5;
 /// Share of the capacity that bursts show which is used in the end, and which has to arrive.
 const TRAIN_SHARE: f64 = 0.95;
+/// ... if bursts agree, and a round trip is so long that what is missing is missed. (Where it is short, newcomers would have their shares later.)
+const TRAIN_SHARE_AGREED: f64 = 0.98;
+const LONG: Span = Span::from_millis(10);
 const REACHED_SHARE: f64 = 0.85;
 /// With no more than this share of it, others are before this flow in the queue.
 const LATE_SHARE: f64 = 0.5;
@@ -139,6 +142,8 @@ pub(super) struct Startup {
     opening_rate: Rate,
     full_reports: u32,
     resumed: Option<Resumed>,
+    /// A round trip is.
+    is_long: bool,
 }
 
 impl Startup {
@@ -149,6 +154,7 @@ impl Startup {
             opening_rate: INITIAL_RATE,
             full_reports: 0,
             resumed: None,
+            is_long: false,
         }
     }
 
@@ -162,6 +168,14 @@ impl Startup {
     /// What bursts showed can be relied on.
     pub(super) fn is_sure(&self) -> bool {
         self.trains.is_sure()
+    }
+
+    fn train_share(&self) -> f64 {
+        if self.is_long && self.trains.agree() {
+            TRAIN_SHARE_AGREED
+        } else {
+            TRAIN_SHARE
+        }
     }
 
     /// What bursts showed, if it can be.
@@ -255,6 +269,7 @@ impl Startup {
 
     pub(super) fn step(&mut self, feedback: &Feedback<'_>, view: &View<'_>) -> Step {
         let (point, sample) = (&feedback.point, view.sample);
+        self.is_long = view.base_rtt >= LONG;
         let shown = self.trains.capacity();
         let delivered = sample.delivery_rate;
         // A few packets say nothing about rates or shares; bursts make a short queue by themselves.
@@ -288,7 +303,7 @@ impl Startup {
             return Step::End {
                 capacity: if follows {
                     // (More than bursts show, which was tried before there was enough of them, is no capacity.)
-                    let most = sure.map_or(Rate::MAX, |sure| sure.mul_f64(TRAIN_SHARE));
+                    let most = sure.map_or(Rate::MAX, |sure| sure.mul_f64(self.train_share()));
                     capacity.max(view.rate.min(most))
                 } else {
                     capacity
@@ -298,7 +313,6 @@ impl Startup {
         }
         if sample.whole {
             self.best = self.best.max(delivered);
-            self.trains.on_arrived(delivered);
         }
         // (A burst that came fast to a host that drops says nothing of what the host takes.)
         let clean = arrived > 1.0 - CLEAN_LOSS && feedback.socket_drops == 0;
@@ -341,7 +355,7 @@ impl Startup {
             // What arrived once was carried, whatever jitter makes of a later burst.
             let beyond = if sure { 1.0 } else { BEYOND_UNSURE };
             let capacity = capacity.max(self.best.mul_f64(beyond));
-            wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
+            wanted = wanted.min(capacity.mul_f64(self.train_share()));
             // Bursts that are spread more than others take a promise back.
             rate = rate.min(capacity.max(self.opening_rate));
         }

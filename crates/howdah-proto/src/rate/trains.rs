@@ -20,6 +20,8 @@ pub(crate) struct TrainPoint {
 /// Packets further apart at the sender belong to different bursts. (Those of two rates may follow each other closely, and joined they would show
 /// too little.)
 const MAX_GAP: Span = Span::from_micros(300);
+/// Of a long burst a report has few packets. Two that follow each other within that time were in one: it is half of the time from one burst to the next.
+const MAX_GAP_OF_TWO: Span = Span::from_millis(2);
 /// A shorter spread says more about the receiving host than about the path: packets arrive
 /// joined (GRO), and are stamped when the processor gets to them.
 const MIN_SPREAD: Span = Span::from_micros(250);
@@ -29,6 +31,11 @@ const SPREAD_FACTOR: f64 = 1.25;
 const MIN_BYTES: u64 = 10_000;
 /// See [`Trains::have_seen`].
 const FEWER: u64 = 8;
+/// Less than this share of what one as long proved, and a burst was spread by a host.
+const DOUBTED_BELOW: f64 = 0.8;
+/// Bursts agree if there are so many, and the middle half of them differs by no more than this.
+const AGREEING: usize = 4;
+const AGREEMENT: f64 = 0.97;
 /// Estimates kept.
 const KEEP: usize = 15;
 /// A burst of so many bytes shows how fast the path is at least: as much as came, and a host is late by so long.
@@ -51,8 +58,6 @@ pub(super) struct Trains {
     floor_bytes: u64,
     /// The same of bursts that are long enough to rely on.
     sure_floor: Rate,
-    /// The most that arrived for a while.
-    arrived: Rate,
 }
 
 impl Trains {
@@ -72,6 +77,7 @@ impl Trains {
             let apart = at == all.len() || all[at].sent_time.since(all[at - 1].sent_time) > MAX_GAP;
             if apart {
                 self.on_burst(&all[start..at]);
+                self.on_two(all.get(at - 1..=at).unwrap_or_default());
                 if at == all.len() {
                     self.open.push(all[start]);
                     self.open.extend((at - 1 > start).then(|| all[at - 1]));
@@ -95,13 +101,25 @@ impl Trains {
         }
     }
 
-    /// So much arrived for a while.
-    pub(super) fn on_arrived(&mut self, rate: Rate) {
-        self.arrived = self.arrived.max(rate);
+    fn on_burst(&mut self, points: &[TrainPoint]) {
+        let estimate = self.spread(points);
+        self.keep(estimate);
     }
 
-    fn on_burst(&mut self, points: &[TrainPoint]) {
-        if let Some(estimate) = self.spread(points) {
+    /// Looks at two packets that follow each other among those that a report has.
+    fn on_two(&mut self, points: &[TrainPoint]) {
+        let [first, last] = points else {
+            return;
+        };
+        let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
+        let departure = last.sent_time.since(first.sent_time);
+        if bytes >= SURE_BYTES && departure <= MAX_GAP_OF_TWO {
+            self.keep(shown_by(points));
+        }
+    }
+
+    fn keep(&mut self, estimate: Option<(Rate, u64)>) {
+        if let Some(estimate) = estimate {
             if self.estimates.len() >= KEEP {
                 self.estimates.pop_front();
             }
@@ -109,13 +127,12 @@ impl Trains {
         }
     }
 
-    /// Takes note of what a burst proves. Returns what it shows, if the path has spread it, and its bytes.
+    /// Takes note of what a burst proves. Returns what it [shows](shown_by).
     fn spread(&mut self, points: &[TrainPoint]) -> Option<(Rate, u64)> {
         let [first, .., last] = points else {
             return None;
         };
         let arrival = last.rx_time.since(first.rx_time);
-        let departure = last.sent_time.since(first.sent_time);
         let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
         if bytes >= FLOOR_BYTES {
             let floor = Rate::from_bytes_over(bytes, arrival + FLOOR_SLACK);
@@ -126,10 +143,7 @@ impl Trains {
                 self.sure_floor = self.sure_floor.max(floor);
             }
         }
-        let is_spread = arrival >= MIN_SPREAD
-            && arrival >= departure.mul_f64(SPREAD_FACTOR)
-            && bytes >= MIN_BYTES;
-        is_spread.then(|| (Rate::from_bytes_over(bytes, arrival), bytes))
+        shown_by(points)
     }
 
     /// The path is at least that fast while nobody else uses it.
@@ -152,15 +166,14 @@ impl Trains {
         self.believed().count()
     }
 
-    /// A burst that shows much less than another one proved that was as long was spread by a host, and so was one that shows much less than has arrived.
+    /// A burst that shows less than another one proved that was as long was spread by a host.
     fn believed(&self) -> impl Iterator<Item = &(Rate, u64)> {
-        let least = self.floor.mul_f64(0.5);
-        let of_all = self.arrived.mul_f64(0.5);
+        let least = self.floor.mul_f64(DOUBTED_BELOW);
         let longer = SURE_BYTES.max(self.floor_bytes + 1);
         self.estimates
             .iter()
             .chain(&self.ahead)
-            .filter(move |(rate, bytes)| *rate >= of_all && (*bytes >= longer || *rate >= least))
+            .filter(move |(rate, bytes)| *bytes >= longer || *rate >= least)
     }
 
     /// A burst of so many bytes, or a few times fewer, is among those that are believed. (What hosts do takes as long whatever they send, so it spreads a
@@ -171,15 +184,41 @@ impl Trains {
 
     /// The median of the last bursts that were spread, each with the weight of its bytes.
     pub(super) fn capacity(&self) -> Option<Rate> {
+        self.quantile(0.5)
+    }
+
+    /// There are some, and most of them show nearly the same.
+    pub(super) fn agree(&self) -> bool {
+        let [low, high] = [0.25, 0.75].map(|share| self.quantile(share));
+        self.bursts() >= AGREEING
+            && low
+                .zip(high)
+                .is_some_and(|(low, high)| low >= high.mul_f64(AGREEMENT))
+    }
+
+    fn quantile(&self, share: f64) -> Option<Rate> {
         let mut sorted: Vec<(Rate, u64)> = self.believed().copied().collect();
         sorted.sort();
-        let half = sorted.iter().map(|&(_, bytes)| bytes).sum::<u64>() / 2;
+        let all = sorted.iter().map(|&(_, bytes)| bytes).sum::<u64>();
         let mut below = 0;
         sorted.into_iter().find_map(|(rate, bytes)| {
             below += bytes;
-            (below > half).then_some(rate)
+            (below as f64 > all as f64 * share).then_some(rate)
         })
     }
+}
+
+/// What a burst shows, if the path has spread it, and its bytes.
+fn shown_by(points: &[TrainPoint]) -> Option<(Rate, u64)> {
+    let [first, .., last] = points else {
+        return None;
+    };
+    let arrival = last.rx_time.since(first.rx_time);
+    let departure = last.sent_time.since(first.sent_time);
+    let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
+    let is_spread =
+        arrival >= MIN_SPREAD && arrival >= departure.mul_f64(SPREAD_FACTOR) && bytes >= MIN_BYTES;
+    is_spread.then(|| (Rate::from_bytes_over(bytes, arrival), bytes))
 }
 
 #[cfg(test)]
@@ -286,6 +325,31 @@ mod tests {
         assert_eq!(trains.floor(), fast);
         trains.on_ahead(&[point(0, 0), point(22_800, 20)], fast);
         assert!(trains.floor() > Rate::from_gbit_per_sec(1));
+    }
+
+    /// 4 MB each 4 ms, of which a report has six packets: what it took from the first to the last of a burst is seen only by chance.
+    #[test]
+    fn few_packets_of_long_bursts_show_the_bottleneck() {
+        let point = |sent_us, sent_bytes, arrival_us| TrainPoint {
+            sent_time: Time::ZERO + Span::from_micros(sent_us),
+            sent_bytes,
+            rx_time: Time::ZERO + Span::from_micros(arrival_us),
+        };
+        let mut trains = Trains::default();
+        let points = [
+            point(0, 0, 0),
+            // It leaves in half the time that it takes to come.
+            point(1_500, 3_750_000, 3_000),
+            // The pause, and the beginning of the next.
+            point(4_100, 4_000_000, 4_200),
+            point(5_500, 7_500_000, 7_000),
+            // A burst and the pause behind it show nothing.
+            point(8_100, 8_100_000, 10_300),
+        ];
+        trains.on_points(&points[..4], points[4]);
+        assert_eq!(trains.capacity(), Some(Rate::from_gbit_per_sec(10)));
+        assert_eq!(trains.bursts(), 2);
+        assert_eq!(trains.floor(), Rate::ZERO);
     }
 
     #[test]

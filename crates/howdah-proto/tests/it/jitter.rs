@@ -6,8 +6,12 @@ use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_proto::{Config, Policy};
 use howdah_sim::{Flow, World};
 
+/// How a start ends where delays vary is much of it chance, so the middle one of so many counts: one of thirty has less, on the worst of these places one of four
+/// (docs/rate-control.md, open questions).
+const SEEDS: u64 = 7;
+
 /// Share of 1 Gbit/s that a flow has alone from the 10th to the 25th second.
-fn alone(policy: Policy, rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) -> f64 {
+fn alone(seed: u64, policy: Policy, rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) -> f64 {
     let config = PathConfig {
         rate: Some(Rate::from_mbit_per_sec(1_000)),
         delay: Span::from_millis(rtt_ms) / 2,
@@ -18,18 +22,18 @@ fn alone(policy: Policy, rtt_ms: u64, jitter: &Jitter, reorder: f64, loss: f64) 
         mtu: 9_000,
         ..PathConfig::default()
     };
-    let mut world = World::new(11);
+    let mut world = World::new(seed);
     let link = world.add_link(&config, &config);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
     let config = Config {
         policy,
         ..sim_config()
     };
-    let mut client = SimEndpoint::client(config, 7);
+    let mut client = SimEndpoint::client(config, seed);
     let id = client.connection_mut().allocate_object();
     client.connection_mut().send_object(id, None, u64::MAX);
     client.connection_mut().set_readable(id, 1 << 60);
-    let mut server = SimEndpoint::server(sim_config(), 7, 1_007);
+    let mut server = SimEndpoint::server(sim_config(), seed, seed + 1_000);
     server.connection_mut().receive_object(id, None, None);
     let flow = world.add_flow(Flow::between((near, client), (far, server)).over(link));
     let received = |world: &World<SimEndpoint>| {
@@ -65,11 +69,14 @@ fn varies(policy: Policy, places: &[(u64, f64, f64, f64)]) {
         ("pareto", &heavy_tailed),
     ] {
         for &(rtt_ms, reorder, loss, least) in places {
-            let share = alone(policy, rtt_ms, jitter, reorder, loss);
+            let mut shares: Vec<f64> = (1..=SEEDS)
+                .map(|seed| alone(seed, policy, rtt_ms, jitter, reorder, loss))
+                .collect();
+            shares.sort_by(f64::total_cmp);
             let place = format!("{name}, {rtt_ms} ms, {reorder} overtake, {loss} lost");
-            println!("{place}: {share:.2} of the link");
-            if share < least {
-                bad.push(format!("{place}: {share:.2}"));
+            println!("{place}: {shares:.2?} of the link");
+            if shares[shares.len() / 2] < least {
+                bad.push(format!("{place}: {shares:.2?}"));
             }
         }
     }
