@@ -483,9 +483,11 @@ impl World {
                 size,
                 window,
             } => {
-                let _ = self
-                    .end(to)
-                    .receive_object(id(object), some(size), some(window));
+                let now = self.now;
+                let end = self.end(to);
+                let _ = end.receive_object(id(object), some(size), some(window));
+                // What came before, and may break what has been said now.
+                while end.poll_early(now).is_some() {}
             }
             Op::ExpectSize { to, object, size } => {
                 let _ = self.end(to).set_incoming_size(id(object), size.into());

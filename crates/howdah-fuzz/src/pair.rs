@@ -7,7 +7,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use howdah_core::{Ecn, Span, Time};
 use howdah_proto::ConnectionId;
 use howdah_proto::{
-    Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security,
+    Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Part, Role, Security,
     TlsIdentity,
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -137,12 +137,19 @@ impl Pair {
         };
         let handled = self.ends[end].handle_datagram(self.now, &arriving, &mut datagram);
         if let Handled::Data { parts, .. } = handled {
-            for part in parts {
-                for (i, at) in (part.range.start..part.range.end).enumerate() {
-                    assert_eq!(datagram[part.at + i], byte_at(at), "byte {at}");
-                }
-                self.bytes[end] += part.range.len();
+            self.check(end, &datagram, &parts);
+        }
+        while let Some((_, bytes, parts)) = self.ends[end].poll_early(self.now) {
+            self.check(end, &bytes, &parts);
+        }
+    }
+
+    fn check(&mut self, end: usize, bytes: &[u8], parts: &[Part]) {
+        for part in parts {
+            for (i, at) in (part.range.start..part.range.end).enumerate() {
+                assert_eq!(bytes[part.at + i], byte_at(at), "byte {at}");
             }
+            self.bytes[end] += part.range.len();
         }
     }
 
