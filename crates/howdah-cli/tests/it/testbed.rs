@@ -8,9 +8,16 @@ use serde_json::Value;
 #[track_caller]
 fn run(scenario: &str) -> Vec<Value> {
     let dir = site(scenario);
-    let output = command(dir.path(), "--on netns --runs 1").output().unwrap();
+    let state = dir.path().join("state");
+    let mut command = command(dir.path(), "--on netns --runs 1");
+    command
+        .env("XDG_STATE_HOME", &state)
+        .env_remove("HOWDAH_CONFIG_DIR");
+    let output = command.output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{err}");
+    // All runs have the same addresses: what one has learnt must not be where another, or a copy of this user, begins.
+    assert!(!state.join("howdah/paths").exists(), "a path is remembered");
     cells(dir.path())
 }
 
