@@ -63,7 +63,7 @@ def copies(howdah, env, server, clients, size, gets):
     """Goodput of all, in bit/s, and seconds of processor time of both sides per GB."""
     there = f"howdah://{server.address}/"
     ends = [f"{there}zero:{size}", "null:"] if gets else [f"zero:{size}", f"{there}null:"]
-    words = [howdah, "cp", "--json", "--accept-new", *ends]
+    words = [howdah, "cp", "--json", "--accept-new", "--no-memory", *ends]
     before, began = server.cpu(), time.monotonic()
     running = [subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _ in range(clients)]
     told = [process.communicate()[0] for process in running]

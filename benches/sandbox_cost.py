@@ -28,7 +28,7 @@ def copy(howdah, place, size, sandboxed):
         said = (line for line in server.stderr if " on 127." in line)
         address = next(said).split(" on ")[1].split()[0]
         threading.Thread(target=lambda: [None for _ in server.stderr], daemon=True).start()
-        words = [howdah, "cp", "--json", "--accept-new", f"zero:{size}", f"howdah://{address}/null:"]
+        words = [howdah, "cp", "--json", "--accept-new", "--no-memory", f"zero:{size}", f"howdah://{address}/null:"]
         done = subprocess.run(words, env=env, stdout=subprocess.PIPE, text=True, check=True)
     finally:
         server.terminate()

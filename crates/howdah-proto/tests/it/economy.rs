@@ -1,8 +1,10 @@
 //! What the protocol costs: feedback, idle connections, memory, the end of a transfer.
 
+use crate::support::hand::{Hand, tls_config};
 use crate::support::{Net, at, for_seeds, ms, path, secs};
 use howdah_core::{Rate, Span};
 use howdah_path::{LossModel, PathConfig};
+use howdah_proto::Config;
 
 fn lossy(rate: Rate, rtt: Span, mtu: u32, loss: f64) -> PathConfig {
     PathConfig {
@@ -181,6 +183,29 @@ fn a_transfer_ends_soon_after_its_last_byte() {
     assert!(repeated / over.len() as u64 <= rate.bytes_in(rtt * 3 / 2));
 }
 
+/// However seldom a packet is lost: what counts is whether one of the last half round trip is likely to be.
+#[test]
+fn the_end_is_sent_again_where_a_loss_in_it_is_likely() {
+    let (rate, rtt) = (Rate::from_gbit_per_sec(1), ms(200));
+    // Of 8,700 packets in half a round trip 0.6 are lost.
+    for_seeds("long tail", 4, |seed| {
+        let mut net = Net::symmetric(seed, &lossy(rate, rtt, 1_500, 0.00007));
+        net.upload(200_000_000);
+        while !net.is_done() {
+            let now = net.world.now();
+            assert!(now < at(secs(20)), "{}", net.client());
+            net.world.run_until(now + ms(10));
+        }
+        let stats = net.client().connection().stats();
+        assert!(stats.packets_lost > 0 && stats.packets_lost < 60);
+        assert!(
+            stats.tail_bytes_repeated > 1_000_000,
+            "{}",
+            stats.tail_bytes_repeated
+        );
+    });
+}
+
 /// A small object is not answered for by a burst of copies.
 #[test]
 fn small_objects_cost_little() {
@@ -203,4 +228,26 @@ fn an_empty_object_is_complete_at_once() {
     let id = net.upload(0);
     net.world.run_until(at(secs(1) + ms(1)));
     assert_eq!(net.server().complete, [(id, at(secs(1)))]);
+}
+
+/// A report of the first packet alone would have the others wait for an eighth of a round trip.
+#[test]
+fn what_comes_after_a_pause_is_reported_together() {
+    // No probes for the path MTU, which ask for a report each.
+    let [client, server] = [1, 2].map(|seed| Config {
+        max_datagram: 1_200,
+        ..tls_config(seed)
+    });
+    let mut hand = Hand::new(client, server, ms(50));
+    hand.mbit_per_sec = 1_000;
+    // There is more of it, later: that it is complete is not what is reported.
+    let (client, server) = (&mut hand.client.connection, &mut hand.server.connection);
+    let object = client.allocate_object();
+    client.send_object(object, None, u64::MAX);
+    client.set_readable(object, 30_000);
+    assert!(server.receive_object(object, None, None));
+    let is_heard = |hand: &Hand| hand.client.connection.acked_bytes(object) == 30_000;
+    assert!(hand.run(at(secs(5)), is_heard, |_, _| vec![Span::ZERO]));
+    // The handshake, the way there and back, and what the burst takes.
+    assert!(hand.now < at(ms(208)), "{}", hand.now);
 }

@@ -135,8 +135,12 @@ fn judge(case: &Case, seeds: u64) {
     assert!(jains.iter().all(|&jain| jain > 0.9), "{line}");
     // docs/rate-control.md section 5: 20 ms at the most, less at higher rates.
     assert!(queue_ms < 20.0, "{line}");
-    // (Four at 1 ms drop 0.9 % in the mean of many seeds.)
-    let most = if rtt_ms > 1 { 0.008 } else { 0.012 };
+    // (Four at 1 ms on 20 ms drop 0.85 to 0.91 % in the mean of twelve seeds, whatever start they had.)
+    let most = if (rtt_ms, most_ms, flows) == (1, 20, 4) {
+        0.010
+    } else {
+        0.008
+    };
     assert!(dropped < most, "{line}");
     for got in all {
         let delivered: u64 = got.delivered_bytes.iter().sum();

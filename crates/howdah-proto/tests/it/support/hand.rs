@@ -4,8 +4,8 @@
 use howdah_core::{ByteRange, Ecn, ObjectId, Rate, Span, Time};
 use howdah_proto::codec::{ConnectionId, Header};
 use howdah_proto::{
-    Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security, TAG_LEN,
-    TlsIdentity,
+    Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Part, Role, Security,
+    TAG_LEN, TlsIdentity,
 };
 use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -128,12 +128,7 @@ impl HandSide {
 
     fn note_events(&mut self) {
         while let Some((_, bytes, parts)) = self.connection.poll_early(Time::ZERO) {
-            for part in parts {
-                self.placed += part.range.len();
-                if self.builder.sealed {
-                    check_content(&bytes[part.at..], part.range);
-                }
-            }
+            self.place(&bytes, &parts);
         }
         while let Some(event) = self.connection.poll_event() {
             self.events.push(event);
@@ -151,14 +146,18 @@ impl HandSide {
         };
         let handled = self.connection.handle_datagram(now, &arriving, &mut bytes);
         if let Handled::Data { parts, .. } = handled {
-            for part in parts {
-                self.placed += part.range.len();
-                if self.builder.sealed {
-                    check_content(&bytes[part.at..], part.range);
-                }
-            }
+            self.place(&bytes, &parts);
         }
         self.note_events();
+    }
+
+    fn place(&mut self, bytes: &[u8], parts: &[Part]) {
+        for part in parts {
+            self.placed += part.range.len();
+            if self.builder.sealed {
+                check_content(&bytes[part.at..], part.range);
+            }
+        }
     }
 }
 
