@@ -89,6 +89,7 @@ fn run(cell: &Cell, verbose: bool) -> Start {
         capacity: link_rate.mul_f64(0.98 * share),
         rtt: Span::from_secs_f64(cell.rtt_ms / 1e3),
         loss: cell.loss / 100.0,
+        age: Span::ZERO,
     });
     settings.train = std::env::var_os("TRAIN").is_none_or(|train| train != "0");
     let mut client = SimEndpoint::client(settings, cell.seed);

@@ -216,6 +216,7 @@ fn parse(text: &str, now: SystemTime) -> Option<RememberedPath> {
         capacity: Rate::from_bits_per_sec(capacity),
         rtt: Span::from_nanos(rtt_us.checked_mul(1_000)?),
         loss: f64::from(loss_ppm) / 1e6,
+        age: Span::from_secs(age.as_secs()),
     };
     (age <= KEPT && knowledge.is_plausible()).then_some(RememberedPath {
         peer,

@@ -5,6 +5,7 @@ const LEARNT: PathKnowledge = PathKnowledge {
     capacity: Rate::from_gbit_per_sec(9),
     rtt: Span::from_millis(100),
     loss: 0.01,
+    age: Span::ZERO,
 };
 
 #[test]
@@ -41,6 +42,28 @@ fn peer(n: u8) -> SocketAddr {
     ([127, 0, 0, n], 4_433).into()
 }
 
+/// Seconds may have passed.
+fn just_now(known: PathKnowledge) -> PathKnowledge {
+    assert!(known.age < Span::from_secs(600), "{known:?}");
+    PathKnowledge {
+        age: Span::ZERO,
+        ..known
+    }
+}
+
+fn recalled(memory: &PathMemory, n: u8) -> Option<PathKnowledge> {
+    memory.recall(peer(n)).map(just_now)
+}
+
+#[test]
+fn how_old_it_is_is_known() {
+    let text = "howdah-path 1\npeer 10.0.0.2\nfrom 10.0.0.1\ncapacity_bps 1000000000\nrtt_us 20000\nloss_ppm 0\nat 1000000\n";
+    let now = UNIX_EPOCH + Duration::from_secs(1_000_000 + 7_200);
+    let found = parse(text, now).unwrap();
+    assert_eq!(found.knowledge.age, Span::from_secs(7_200));
+    assert_eq!(found.age, Duration::from_secs(7_200));
+}
+
 fn only_file(memory: &PathMemory) -> PathBuf {
     let mut files = fs::read_dir(memory.dir()).unwrap();
     let file = files.next().unwrap().unwrap().path();
@@ -54,7 +77,7 @@ fn what_is_remembered_is_recalled_and_private() {
     assert_eq!(memory.recall(peer(1)), None);
     assert!(!memory.dir().exists(), "who asks leaves nothing behind");
     memory.remember(peer(1), &LEARNT);
-    assert_eq!(memory.recall(peer(1)), Some(LEARNT));
+    assert_eq!(recalled(&memory, 1), Some(LEARNT));
     assert_eq!(memory.recall(peer(2)), None);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(
@@ -62,14 +85,14 @@ fn what_is_remembered_is_recalled_and_private() {
         (0o700, 0o600)
     );
     let all = memory.all();
-    assert_eq!((all.len(), all[0].knowledge), (1, LEARNT));
+    assert_eq!((all.len(), just_now(all[0].knowledge)), (1, LEARNT));
     // The next one takes its place.
     let slower = PathKnowledge {
         capacity: Rate::from_gbit_per_sec(1),
         ..LEARNT
     };
     memory.remember(peer(1), &slower);
-    assert_eq!(memory.recall(peer(1)), Some(slower));
+    assert_eq!(recalled(&memory, 1), Some(slower));
     only_file(&memory);
     // Nonsense does not.
     let nonsense = PathKnowledge {
@@ -77,7 +100,7 @@ fn what_is_remembered_is_recalled_and_private() {
         ..LEARNT
     };
     memory.remember(peer(1), &nonsense);
-    assert_eq!(memory.recall(peer(1)), Some(slower));
+    assert_eq!(recalled(&memory, 1), Some(slower));
 }
 
 #[test]
@@ -113,7 +136,7 @@ fn what_is_damaged_or_not_ones_own_is_as_if_it_were_not_there() {
     assert_eq!(memory.recall(peer(1)), None);
     // Others could have written it.
     fs::write(&file, &good).unwrap();
-    assert_eq!(memory.recall(peer(1)), Some(LEARNT));
+    assert_eq!(recalled(&memory, 1), Some(LEARNT));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     assert_eq!(memory.recall(peer(1)), None);
     let elsewhere = dir.path().join("elsewhere");
@@ -161,7 +184,12 @@ fn two_at_a_time_leave_one_whole_entry() {
             scope.spawn(move || {
                 for _ in 0..50 {
                     memory.remember(peer(n % 2 + 1), &LEARNT);
-                    assert!(memory.all().iter().all(|path| path.knowledge == LEARNT));
+                    assert!(
+                        memory
+                            .all()
+                            .iter()
+                            .all(|path| just_now(path.knowledge) == LEARNT)
+                    );
                 }
             });
         }

@@ -209,9 +209,9 @@ impl Fair {
         self.rate = INITIAL_RATE;
     }
 
-    pub(super) fn resume(&mut self, known: &PathKnowledge) {
+    pub(super) fn resume(&mut self, known: &PathKnowledge, rtt: Span) {
         if let Stage::Startup(startup) = &mut self.stage {
-            self.rate = startup.resume(known);
+            self.rate = startup.resume(known, rtt);
         }
     }
 
@@ -231,6 +231,7 @@ impl Fair {
             capacity: self.capacity,
             rtt: self.delays.base_rtt,
             loss: self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9),
+            age: Span::ZERO,
         })
     }
 

@@ -244,7 +244,7 @@ impl RateControl {
     /// The last connection over this path knew this of it: a hint, used if the handshake took as long as then.
     pub(crate) fn resume(&mut self, known: &PathKnowledge, rtt: Span) {
         if matches!(self.in_force, InForce::Fair) && known.fits(rtt) {
-            self.fair.resume(known);
+            self.fair.resume(known, rtt);
             self.renew_window();
         }
     }

@@ -69,6 +69,10 @@ const FULL_REPORTS: u32 = 2;
 
 /// Share of a remembered capacity that is paced before anything is known of today's (RFC 9959, 4.2).
 const RESUMED_SHARE: f64 = 0.5;
+/// The same where that was lately, the handshake took no longer than the idle path then, so that nobody fills it, and its train came as fast, or
+/// as fast as such a short one is sure to on a fast path: two hosts spread it by some ten microseconds.
+const RESUMED_SHARE_SEEN: f64 = 0.9;
+const SEEN_FAST: Rate = Rate::from_mbit_per_sec(1_500);
 /// It is confirmed when bursts show this share of it ...
 const CONFIRMED_SHARE: f64 = 0.8;
 /// ... and given up at more loss than 1.5 times the remembered, and this.
@@ -81,6 +85,7 @@ const RETREAT_SHARE: f64 = 0.5;
 #[derive(Debug)]
 struct Resumed {
     capacity: Rate,
+    likely: bool,
     /// More than that is not the path's own.
     loss: f64,
 }
@@ -189,9 +194,10 @@ impl Startup {
     }
 
     /// Begins with what was known of this path. Returns the rate of the first round trip.
-    pub(super) fn resume(&mut self, known: &PathKnowledge) -> Rate {
+    pub(super) fn resume(&mut self, known: &PathKnowledge, rtt: Span) -> Rate {
         self.resumed = Some(Resumed {
             capacity: known.capacity,
+            likely: known.is_likely(rtt),
             loss: known.loss * 1.5 + RESUMED_LOSS,
         });
         known.capacity.mul_f64(RESUMED_SHARE).max(INITIAL_RATE)
@@ -222,11 +228,10 @@ impl Startup {
         let point = &feedback.point;
         let settled = point.acked_packets + point.lost_packets;
         let lost = point.lost_packets as f64 / settled.max(1) as f64;
-        let shown = self.sure();
+        // (Not by what bursts show: hosts spread some, and what a path does not carry waits or is lost.)
         (settled >= RESUMED_PACKETS && lost > resumed.loss)
             || queue > queue_limit(base_rtt)
             || feedback.socket_drops > 0
-            || shown.is_some_and(|shown| shown < resumed.capacity.mul_f64(RESUMED_SHARE))
     }
 
     pub(super) fn on_blackout(&mut self) {
@@ -249,8 +254,15 @@ impl Startup {
     /// Takes in what came of the train that was sent with the handshake, `whole` if nearly all of it. Returns the rate to begin with.
     pub(super) fn on_ahead(&mut self, points: &[TrainPoint; 2], whole: bool, rate: Rate) -> Rate {
         self.trains.on_ahead(points, FAST);
-        if self.is_resuming() {
+        if let Some(resumed) = &self.resumed {
             // What is remembered is paced, and confirmed or refuted by more than these few.
+            let [first, last] = points;
+            let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
+            let came = Rate::from_bytes_over(bytes, last.rx_time.since(first.rx_time));
+            let enough = resumed.capacity.mul_f64(CONFIRMED_SHARE).min(SEEN_FAST);
+            if whole && resumed.likely && came >= enough {
+                return rate.max(resumed.capacity.mul_f64(RESUMED_SHARE_SEEN));
+            }
             return rate;
         }
         self.grown(rate, self.trains.capacity(), whole)
@@ -285,8 +297,9 @@ impl Startup {
         // (Less than sure is what a host may have made of a short burst.)
         let sure = self.sure();
         let seen = sure.filter(|_| self.trains.have_seen(view.rate.bytes_in(BURST)));
+        let arrives = |c: Rate| delivered.as_f64() >= REACHED_SHARE * c.as_f64();
         let mut promises = [seen, feedback.cap].into_iter().flatten();
-        let reached = trusted && promises.any(|c| delivered.as_f64() >= REACHED_SHARE * c.as_f64());
+        let reached = trusted && promises.any(arrives);
         if self.is_refuted(feedback, view.queue, view.base_rtt) {
             self.resumed = None;
             self.full_reports = 0;
@@ -302,9 +315,13 @@ impl Startup {
                 !feedback.host_drops && !crowded && shown.is_some_and(|c| share(c) < LATE_SHARE);
             return Step::End {
                 capacity: if follows {
-                    // (More than bursts show, which was tried before there was enough of them, is no capacity.)
-                    let most = sure.map_or(Rate::MAX, |sure| sure.mul_f64(self.train_share()));
-                    capacity.max(view.rate.min(most))
+                    let promised = |shown: Rate| shown.mul_f64(self.train_share());
+                    capacity.max(match sure {
+                        // Nearly all of what they agree on arrives: nobody else has it.
+                        Some(shown) if self.trains.agree() && arrives(shown) => promised(shown),
+                        // (More than bursts show, which was tried before there was enough of them, is no capacity.)
+                        _ => view.rate.min(sure.map_or(Rate::MAX, promised)),
+                    })
                 } else {
                     capacity
                 },
@@ -358,6 +375,10 @@ impl Startup {
             wanted = wanted.min(capacity.mul_f64(self.train_share()));
             // Bursts that are spread more than others take a promise back.
             rate = rate.min(capacity.max(self.opening_rate));
+        }
+        // A few bursts that show more than ever arrived have been pressed together by a host.
+        if let Some(known) = self.resumed.as_ref().filter(|_| !self.trains.agree()) {
+            wanted = wanted.min(known.capacity);
         }
         rate.max(wanted)
     }
@@ -413,6 +434,43 @@ mod tests {
         assert!(whole.is_some_and(|rate| rate > Rate::from_mbit_per_sec(280)));
         assert_eq!(link_shown_by(60), whole);
         assert_eq!(link_shown_by(36), whole);
+    }
+
+    /// A start from a path of 10 Gbit/s that was just known, after a burst that shows so much.
+    fn resumed_and_shown(gbit: u64) -> Startup {
+        let mut startup = Startup::new();
+        let rtt = Span::from_millis(100);
+        let known = PathKnowledge {
+            capacity: Rate::from_gbit_per_sec(10),
+            rtt,
+            loss: 0.0,
+            age: Span::ZERO,
+        };
+        let half = startup.resume(&known, rtt);
+        assert_eq!(half, Rate::from_gbit_per_sec(5));
+        let points = [0, 2_500_000].map(|sent_bytes| TrainPoint {
+            sent_time: Time::ZERO,
+            sent_bytes,
+            rx_time: Time::ZERO + Rate::from_gbit_per_sec(gbit).span_for(sent_bytes),
+        });
+        startup.trains.on_points(&points, points[1]);
+        assert!(startup.sure().is_some());
+        startup
+    }
+
+    /// Packets that a host pressed together show more than the path ever carried.
+    #[test]
+    fn a_burst_that_shows_more_than_is_known_promises_what_is_known() {
+        let mbit = |shown| {
+            let startup = resumed_and_shown(shown);
+            let half = Rate::from_gbit_per_sec(5);
+            let rate = startup.grown(half, startup.trains.capacity(), true);
+            (rate.as_f64() / 1e6).round()
+        };
+        assert_eq!(mbit(18), 10_000.0);
+        // Others may be there, or it is slower now.
+        assert_eq!(mbit(9), 9_000.0 * TRAIN_SHARE);
+        assert_eq!(mbit(6), 6_000.0 * JUMP_SHARE);
     }
 
     #[test]

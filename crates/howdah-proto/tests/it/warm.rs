@@ -18,6 +18,15 @@ struct Start {
 impl Start {
     /// A flow over a path of that rate and a queue of 25 ms, begun with `known`.
     fn new(rate: Rate, known: Option<PathKnowledge>, others: u64) -> Self {
+        Self::begun(rate, known, others, false)
+    }
+
+    /// As copies of much begin: with a train ahead.
+    fn of_much(rate: Rate, known: Option<PathKnowledge>, others: u64) -> Self {
+        Self::begun(rate, known, others, true)
+    }
+
+    fn begun(rate: Rate, known: Option<PathKnowledge>, others: u64, train: bool) -> Self {
         let path = PathConfig {
             rate: Some(rate),
             delay: RTT / 2,
@@ -36,6 +45,7 @@ impl Start {
         let from = Time::ZERO + Span::from_secs(10 * others.min(1));
         let mut config = sim_config();
         config.path = known;
+        config.train = train;
         let sender = SimEndpoint::sender(from, config, 90, None);
         let receiver = SimEndpoint::receiver(from, sim_config(), 90, 190, None);
         let flow = Flow::between((near, sender), (far, receiver)).over(link);
@@ -87,6 +97,7 @@ fn known(capacity: Rate) -> PathKnowledge {
         capacity,
         rtt: RTT,
         loss: 0.0,
+        age: Span::ZERO,
     }
 }
 
@@ -121,6 +132,54 @@ fn first_round(then: Rate) -> u64 {
     then.mul_f64(0.5).bytes_in(RTT) / 1_200
 }
 
+/// What the handshake sees of it speaks for a path that was known lately: nearly all of it is used at once, so that the cost is about the
+/// round trip of the handshake, and its way.
+#[test]
+fn a_path_that_looks_as_it_did_is_used_at_once() {
+    for rate in [gbit(1), gbit(10)] {
+        let arrived = |known: PathKnowledge| {
+            let mut start = Start::of_much(rate, Some(known), 0);
+            let from = start.world.now();
+            start.world.run_until(from + RTT * 2);
+            let arrived = start.world.endpoint(start.ends.b).delivered_bytes();
+            start.world.run_until(from + RTT * 12);
+            assert_eq!(start.dropped(), 0, "{rate}");
+            arrived as f64 / rate.bytes_in(RTT) as f64
+        };
+        let lately = PathKnowledge {
+            age: Span::from_secs(600),
+            ..known(rate.mul_f64(0.97))
+        };
+        let old = PathKnowledge {
+            age: Span::from_secs(7_200),
+            ..lately
+        };
+        // In the half a round trip that is left of two when the first data arrive.
+        let (lately, old) = (arrived(lately), arrived(old));
+        println!("{rate}: {lately} round trips' worth, of an old path {old}");
+        assert!((0.40..0.50).contains(&lately), "{rate}: {lately}");
+        assert!((0.20..0.28).contains(&old), "{rate}: {old}");
+    }
+}
+
+/// Where it has half the rate now, no more than a round trip overflows; where the train shows that, nothing does.
+#[test]
+fn half_of_a_path_that_looks_as_it_did_is_found_out() {
+    for (rate, then) in [(1, 2), (5, 10)] {
+        let mut start = Start::of_much(gbit(rate), Some(known(gbit(then))), 0);
+        let rtts = start.round_trips();
+        start.world.run_until(Time::ZERO + RTT * 12);
+        let lost = start.dropped() * 1_200;
+        let lost = lost as f64 / gbit(rate).bytes_in(RTT) as f64;
+        println!("{then} Gbit/s are {rate}: {rtts} round trips, {lost} overflow");
+        assert!(
+            lost < if rate == 1 { 0.05 } else { 1.0 },
+            "{rate} of {then}: {lost}"
+        );
+        assert!(rtts < 5.0, "{rate} of {then}: {rtts}");
+    }
+}
+
 /// Of a path that has become slower, less than a round trip overflows, and then it is found.
 #[test]
 fn a_path_that_became_slower_is_found_out() {
@@ -138,15 +197,17 @@ fn a_path_that_became_slower_is_found_out() {
 /// Others fill the link now: no more is lost than in a cold start and a round trip of what is paced at first.
 #[test]
 fn a_path_that_others_fill_now_is_not_flooded() {
-    let [cold, warm] = [None, Some(known(gbit(1)))].map(|known| {
-        let mut start = Start::new(gbit(1), known, 2);
-        let (before, from) = (start.dropped(), start.world.now());
-        start.world.run_until(from + Span::from_secs(3));
-        start.dropped() - before
-    });
-    let first = first_round(gbit(1));
-    println!("cold {cold} packets dropped, warm {warm}, {first} in the first round trip");
-    assert!(warm < cold + first, "{warm}, cold {cold}, {first}");
+    for begin in [Start::new, Start::of_much] {
+        let [cold, warm] = [None, Some(known(gbit(1)))].map(|known| {
+            let mut start = begin(gbit(1), known, 2);
+            let (before, from) = (start.dropped(), start.world.now());
+            start.world.run_until(from + Span::from_secs(3));
+            start.dropped() - before
+        });
+        let first = first_round(gbit(1));
+        println!("cold {cold} packets dropped, warm {warm}, {first} in the first round trip");
+        assert!(warm < cold + first, "{warm}, cold {cold}, {first}");
+    }
 }
 
 /// Nothing that is remembered is believed because it is there.
