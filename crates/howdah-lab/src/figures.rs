@@ -106,8 +106,17 @@ pub(crate) fn bound_bps(
     least.map(|bps| bps * payload_share * passes)
 }
 
+/// From the sending to the receiving host at the start, without queues.
+pub(crate) fn way_s(cell: &Cell, spec: &FlowSpec) -> f64 {
+    let ways = spec
+        .via
+        .iter()
+        .map(|&path| way_at(cell, path, spec.reverse, 0).delay_ns);
+    seconds(ways.sum())
+}
+
 /// The share of what a flow puts on its narrowest link that is payload.
-fn payload_share(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> f64 {
+pub(crate) fn payload_share(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> f64 {
     let ways = (spec.via.iter()).map(|&path| way_at(cell, path, spec.reverse, 0).overhead_bytes);
     // Counted with the 14 bytes that an interface sees.
     let more = u64::from(ways.max().unwrap_or(14).max(14)) - 14;

@@ -18,3 +18,5 @@ pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod sim;
+mod start;
+mod warm;

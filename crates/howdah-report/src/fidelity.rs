@@ -1,6 +1,8 @@
 //! Simulation beside testbed as Markdown: the tables of docs/fidelity.md.
 
 use crate::result::{CellResult, Mark, Summary};
+use crate::sheet;
+use crate::starts;
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -116,7 +118,11 @@ pub fn markdown(campaigns: &[Summary]) -> String {
         let mut all = cells.values().filter_map(|place| place.get(name));
         all.any(|both| !both.real.is_empty())
     });
-    let mut out = String::new();
+    let starts = starts::beside(campaigns).map(|table| sheet::markdown(&[table]));
+    let mut out = starts.unwrap_or_default();
+    if protocols.is_empty() && !out.is_empty() {
+        return out;
+    }
     let _ = writeln!(out, "| cell | {} |", protocols.join(" | "));
     let _ = writeln!(out, "| --- |{}", " ---: |".repeat(protocols.len()));
     for place in order {

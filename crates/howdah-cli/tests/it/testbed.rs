@@ -215,6 +215,52 @@ until_complete = true
     assert_eq!((&again["ran"], &again["kept"]), (&0.into(), &3.into()));
 }
 
+/// A start is looked at on sockets as in virtual time, and one that is warm has had a transfer before it, which nobody else remembers.
+#[test]
+fn starts_are_looked_at_cold_and_warm() {
+    if !can_run() {
+        return;
+    }
+    let cells = run(&format!(
+        r#"
+id = "T"
+[axes]
+start = [
+    {{ name = "cold", first = false, second = false }},
+    {{ name = "warm", first = true, second = false }},
+    {{ name = "second", first = false, second = true }},
+]
+{PATH}
+[flow.main]
+protocol = "howdah"
+warm = "$start.first"
+[flow.more]
+protocol = "howdah"
+warm = "$start.second"
+[measure]
+duration = "1500ms"
+interval = "100ms"
+start = true
+"#
+    ));
+    for start in ["cold", "warm"] {
+        let cell = at(&cells, "start", start);
+        assert_eq!(cell["error"], Value::Null, "{start}");
+        for name in ["cost_rtt", "share", "overflow"] {
+            let figure = &cell["metrics"][format!("start_{name}/main")];
+            assert!(figure.is_number(), "{start}: {name} of {cell}");
+        }
+        // Of 24 round trips no flow loses more, nor less than its handshake.
+        let cost = cell["metrics"]["start_cost_rtt/main"].as_f64().unwrap();
+        assert!((0.9..24.1).contains(&cost), "{start}: {cost}");
+    }
+    let second = &at(&cells, "start", "second")["skipped"];
+    assert!(
+        second.as_str().unwrap().contains("write it first"),
+        "{second}"
+    );
+}
+
 #[test]
 fn what_cannot_be_emulated_is_skipped_and_said() {
     if !can_run() {

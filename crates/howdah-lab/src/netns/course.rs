@@ -1,10 +1,24 @@
 //! What the emulator carried, over time.
 
+use crate::figures::route_rtt_s;
+use crate::scenario::Cell;
 use howdah_wan::{Network, Traffic};
 use std::time::Instant;
 
-/// Length of a step in seconds.
+/// Length of a step in seconds, where no start is looked at.
 pub(super) const STEP_S: f64 = 0.05;
+/// Looks in a round trip where one is, and the least time between two: what a sleeping thread keeps to.
+const LOOKS: f64 = 32.0;
+const SHORTEST_S: f64 = 0.002;
+
+/// How far apart looks are in a cell.
+pub(super) fn step_s(cell: &Cell) -> f64 {
+    let rtts = (cell.flows.iter())
+        .map(|flow| route_rtt_s(cell, flow))
+        .filter(|rtt_s| cell.measure.start && *rtt_s > 0.0);
+    rtts.map(|rtt_s| (rtt_s / LOOKS).max(SHORTEST_S))
+        .fold(STEP_S, f64::min)
+}
 
 /// Both hosts of a route: what they sent, and what arrived of it.
 pub(super) type Route = [(Traffic, Traffic); 2];
@@ -16,20 +30,22 @@ struct Look {
     routes: Vec<Route>,
 }
 
-/// Looks at the network every [`STEP_S`], as well as the machine lets us; the series are put on the exact
+/// Looks at the network at equal steps, as well as the machine lets us; the series are put on the exact
 /// grid afterwards.
 #[derive(Debug)]
 pub(super) struct Course {
     begin: Instant,
+    step_s: f64,
     next_s: f64,
     looks: Vec<Look>,
 }
 
 impl Course {
     /// From now on.
-    pub(super) fn begin(network: &Network) -> Self {
+    pub(super) fn begin(network: &Network, step_s: f64) -> Self {
         let mut course = Self {
             begin: Instant::now(),
+            step_s,
             next_s: 0.0,
             looks: Vec::new(),
         };
@@ -51,7 +67,7 @@ impl Course {
         if let Some(routes) = network.traffic() {
             self.looks.push(Look { t_s, routes });
         }
-        self.next_s = (t_s / STEP_S).floor() * STEP_S + STEP_S;
+        self.next_s = (t_s / self.step_s).floor() * self.step_s + self.step_s;
     }
 
     /// A last look, whatever the time.
@@ -60,14 +76,23 @@ impl Course {
         self.look(network);
     }
 
-    /// A count at the end of each step up to `end_s`, linear between the looks.
+    /// A count at the end of each step of [`STEP_S`] up to `end_s`, linear between the looks.
     pub(super) fn series(&self, end_s: f64, count: impl Fn(&[Route]) -> u64) -> Vec<u64> {
-        let steps = (end_s / STEP_S).round() as usize;
+        self.series_of(STEP_S, end_s, count)
+    }
+
+    /// The same at the steps in which it looked.
+    pub(super) fn fine_series(&self, end_s: f64, count: impl Fn(&[Route]) -> u64) -> Vec<u64> {
+        self.series_of(self.step_s, end_s, count)
+    }
+
+    fn series_of(&self, step_s: f64, end_s: f64, count: impl Fn(&[Route]) -> u64) -> Vec<u64> {
+        let steps = (end_s / step_s).round() as usize;
         let mut series = Vec::with_capacity(steps);
         let mut at = 0;
         let mut least = 0;
         for step in 1..=steps {
-            let t_s = step as f64 * STEP_S;
+            let t_s = step as f64 * step_s;
             while self.looks.get(at + 1).is_some_and(|look| look.t_s <= t_s) {
                 at += 1;
             }
@@ -84,6 +109,20 @@ impl Course {
             series.push(least);
         }
         series
+    }
+
+    /// The last look before a flow's first packet was seen to leave its host.
+    pub(super) fn first_sent_s(&self, route: usize) -> Option<f64> {
+        let sent = |look: &Look| {
+            let routes = look.routes.get(route);
+            routes.is_some_and(|[(sent, _), _]| sent.packets > 0)
+        };
+        let first = self.looks.iter().position(sent)?;
+        self.looks.get(first.saturating_sub(1)).map(|look| look.t_s)
+    }
+
+    pub(super) fn step_s(&self) -> f64 {
+        self.step_s
     }
 
     /// A route as it was at a moment, or a little later.
@@ -114,6 +153,7 @@ mod tests {
     fn late_looks_are_put_on_the_grid() {
         let course = Course {
             begin: Instant::now(),
+            step_s: 0.01,
             next_s: 0.0,
             looks: vec![
                 look(0.0, 0),
@@ -124,6 +164,21 @@ mod tests {
         };
         let series = course.series(0.25, |routes| routes[0][0].1.payload_bytes);
         assert_eq!(series, [500, 1000, 1100, 1100, 1100]);
+        let fine = course.fine_series(0.07, |routes| routes[0][0].1.payload_bytes);
+        assert_eq!(fine, [100, 200, 300, 400, 500, 600, 700]);
         assert_eq!(course.at(0.07, 0)[0].0.payload_bytes, 1100);
+    }
+
+    #[test]
+    fn a_start_begins_before_the_first_packet_is_seen() {
+        let mut course = Course {
+            begin: Instant::now(),
+            step_s: 0.01,
+            next_s: 0.0,
+            looks: vec![look(0.0, 0), look(0.02, 0), look(0.03, 0)],
+        };
+        assert_eq!(course.first_sent_s(0), None);
+        course.looks[2].routes[0][0].0.packets = 20;
+        assert_eq!(course.first_sent_s(0), Some(0.02));
     }
 }

@@ -21,8 +21,10 @@ pub use kit::{Kit, KitError};
 pub use scaled::twin;
 
 use crate::scenario::Cell;
+use crate::warm;
 use howdah_report::result::CellResult;
 use howdah_wan::WanError;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Why a run gave no result.
@@ -78,8 +80,35 @@ impl Testbed {
 
     /// Runs a cell once. `stop` ends it early, without a result.
     pub fn run(&self, cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Trouble> {
+        let memory = Kit::scratch()?;
+        match cell.flows.iter().position(|flow| flow.warm) {
+            None => {}
+            // Addresses are those of the flow's place, and a path is remembered by them.
+            Some(0) => {
+                let learns = warm::earlier(cell, 0);
+                self.run_with(&learns, memory.path(), stop)?;
+                if !program::remembers(memory.path()) {
+                    let text = "the transfer before the warm one has left nothing to remember";
+                    return Err(Trouble::Failed(text.to_owned()));
+                }
+            }
+            Some(_) => {
+                let text = "on real sockets only a cell's first flow can be warm: write it first";
+                return Err(Trouble::Skipped(text.to_owned()));
+            }
+        }
+        self.run_with(cell, memory.path(), stop)
+    }
+
+    /// Warm flows know the paths that `memory` has, and leave there what they learn.
+    fn run_with(
+        &self,
+        cell: &Cell,
+        memory: &Path,
+        stop: &AtomicBool,
+    ) -> Result<CellResult, Trouble> {
         let plan = plan::Plan::new(cell)?;
-        let launches = program::launches(&self.kit, cell, &plan)?;
+        let launches = program::launches(&self.kit, cell, &plan, memory)?;
         let scratch = Kit::scratch()?;
         let stage = stage::Stage::build(&plan, launches, scratch.path())?;
         let played = stage.play(cell, &plan, stop)?;

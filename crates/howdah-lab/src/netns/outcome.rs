@@ -6,6 +6,7 @@ use super::stage::{Acted, Played};
 use super::tcp_counts::{TcpCounts, segment_bytes};
 use crate::figures::{self, Course as Series};
 use crate::scenario::Cell;
+use crate::start::{self, Seen};
 use howdah_load::short_flows::ShortReport;
 use howdah_load::stream::SinkReport;
 use howdah_load::tcp::TcpSample;
@@ -14,6 +15,7 @@ use howdah_report::result::{
     CellResult, CertificateNote, FlowResult, GroupResult, Interval, LinkResult, Mark, StreamResult,
 };
 use howdah_report::stats;
+use std::collections::BTreeMap;
 
 /// From this share of the run on without processor time to spare, the machine is said to be the limit.
 const HOST_LIMITED: f64 = 0.5;
@@ -48,6 +50,9 @@ pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
             .collect();
         let mut metrics = figures::figures(cell, &series, &flows, end_s);
         figures::changes(cell, &series, &flows, end_s, &mut metrics);
+        if cell.measure.start {
+            starts(cell, plan, played, &flows, &mut metrics);
+        }
         for (spec, acted) in cell.flows.iter().zip(&played.flows) {
             for (role, used) in [("sender", &acted.sender), ("receiver", &acted.receiver)] {
                 let name = format!("memory_{role}_bytes/{}", spec.name);
@@ -87,6 +92,47 @@ pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
         metrics,
         flows,
         ..CellResult::default()
+    }
+}
+
+/// Adds the figures of each flow's start.
+fn starts(
+    cell: &Cell,
+    plan: &Plan,
+    played: &Played,
+    flows: &[FlowResult],
+    out: &mut BTreeMap<String, f64>,
+) {
+    let course = &played.course;
+    for (index, (spec, flow)) in cell.flows.iter().zip(flows).enumerate() {
+        let route = plan.flow(index).route;
+        let Some(first_s) = course.first_sent_s(route) else {
+            continue;
+        };
+        let scale = scale(course, plan, &played.flows[index], index, played.end_s);
+        let bytes: Vec<u64> = (course.fine_series(played.end_s, |routes| payload(&routes[route])))
+            .into_iter()
+            .map(|bytes| (bytes as f64 * scale) as u64)
+            .collect();
+        let dropped = spec.via.iter().map(|&path| {
+            let way = played
+                .certificate
+                .directions
+                .get(2 * path + usize::from(spec.reverse));
+            way.map_or(0, |(_, way)| way.path.dropped_queue + way.path.dropped_aqm)
+        });
+        let seen = Seen {
+            progress: Progress {
+                step_s: course.step_s(),
+                bytes: &bytes,
+            },
+            payload_share: figures::payload_share(cell, spec, flow),
+            from_s: first_s + figures::way_s(cell, spec),
+            end_s: played.end_s,
+            sent: flow.forward_packets,
+            dropped: dropped.sum(),
+        };
+        start::add(cell, spec, &seen, out);
     }
 }
 

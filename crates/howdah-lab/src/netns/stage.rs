@@ -1,7 +1,7 @@
 //! One performance: hosts made, programs started, watched and ended.
 
 use super::Trouble;
-use super::course::Course;
+use super::course::{self, Course};
 use super::environment;
 use super::plan::{self, Ends, Plan};
 use super::program::{
@@ -366,7 +366,8 @@ impl Stage {
             .map(|path| [path.forward.clone(), path.backward.clone()])
             .collect();
         let mut changes = cell.timeline.iter().peekable();
-        let mut course = Course::begin(&self.network);
+        let mut course = Course::begin(&self.network, course::step_s(cell));
+        let tick = TICK.min(Duration::from_secs_f64(course.step_s() / 2.0));
         let mut memory_look = Instant::now();
         loop {
             let now_s = course.now_s();
@@ -423,7 +424,7 @@ impl Stage {
                 self.casts().for_each(|cast| cast.look(end_s));
                 return Ok((course, end_s));
             }
-            std::thread::sleep(TICK);
+            std::thread::sleep(tick);
         }
     }
 

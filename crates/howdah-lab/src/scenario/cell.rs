@@ -74,6 +74,9 @@ pub struct FlowSpec {
     /// Machines of the sender and of the receiver, by index into [`Cell::hosts`]; infinitely fast
     /// if `None`.
     pub ends: [Option<usize>; 2],
+    /// It begins with what a flow like it has learnt of the idle path before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub warm: bool,
     /// Options of the protocol.
     pub options: Options,
 }

@@ -248,6 +248,11 @@ fn mistakes_are_explained() {
             "datagrams of 1200 bytes at least",
         ),
         (
+            with("\"howdah\"", "\"cubic\"\nwarm = true"),
+            9,
+            "'cubic' remembers no path",
+        ),
+        (
             with("title", "repeats = 100000000000\ntitle"),
             2,
             "at most 100000 cells",

@@ -4,7 +4,9 @@ use super::node::{Node, Wish, pair, stream, walk_ns};
 use super::shorts::{Short, draw};
 use crate::catalog::{self, Protocol};
 use crate::scenario::{Cell, Change, CostSpec, FlowSpec, HostSpec, StreamSpec};
+use crate::warm;
 use howdah_core::{Span, Time};
+use howdah_proto::PathKnowledge;
 use howdah_rivals::blast::SharedBudget;
 use howdah_rivals::tcp::MetricsCache;
 use howdah_sim::{
@@ -96,6 +98,15 @@ impl Machine {
     }
 }
 
+/// What a flow that begins warm has learnt before.
+fn learnt(cell: &Cell, index: usize) -> Option<PathKnowledge> {
+    let mut before = warm::earlier(cell, index);
+    before.flows[0].warm = false;
+    let mut built = Built::new(&before);
+    built.world.run_until(before.measure.end());
+    built.world.endpoint(built.flows[0].ends.a).learnt()
+}
+
 /// Where a flow runs.
 struct Route<'a> {
     via: &'a [usize],
@@ -135,8 +146,9 @@ impl Built {
             caches: BTreeMap::new(),
             backlogs: BTreeMap::new(),
         };
-        for flow in &cell.flows {
-            let placed = built.add(cell, hosts, flow);
+        for (index, flow) in cell.flows.iter().enumerate() {
+            let known = flow.warm.then(|| learnt(cell, index)).flatten();
+            let placed = built.add(cell, hosts, flow, known);
             built.flows.push(placed);
         }
         for group in &cell.groups {
@@ -153,9 +165,10 @@ impl Built {
                     via: group.via.clone(),
                     reverse: group.reverse,
                     ends: group.ends,
+                    warm: false,
                     options: group.options.clone(),
                 };
-                placed.push((short, built.add(cell, hosts, &flow)));
+                placed.push((short, built.add(cell, hosts, &flow, None)));
             }
             built.groups.push(placed);
         }
@@ -183,7 +196,13 @@ impl Built {
         }
     }
 
-    fn add(&mut self, cell: &Cell, hosts: (HostId, HostId), flow: &FlowSpec) -> Placed {
+    fn add(
+        &mut self,
+        cell: &Cell,
+        hosts: (HostId, HostId),
+        flow: &FlowSpec,
+        known: Option<PathKnowledge>,
+    ) -> Placed {
         let route = Route {
             via: &flow.via,
             reverse: flow.reverse,
@@ -203,6 +222,7 @@ impl Built {
             seeds: [self.world.next_seed(), self.world.next_seed()],
             budget: budget.as_ref(),
             cache: cache.as_ref(),
+            known,
         };
         let pair = pair(&wish).expect("a decoded scenario names known protocols only");
         let [from, to] = flow.ends;

@@ -6,7 +6,7 @@ use howdah_core::{
     Arrival, Datagram, Ecn, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
 };
 use howdah_proto::sim::{SimEndpoint, sim_config};
-use howdah_proto::{Config, Policy, Share};
+use howdah_proto::{Config, PathKnowledge, Policy, Share};
 use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
 use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
 use howdah_rivals::sabul::SabulEndpoint;
@@ -113,6 +113,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) budget: Option<&'a SharedBudget>,
     /// What the sending host remembers of the receiving one.
     pub(crate) cache: Option<&'a MetricsCache>,
+    /// What ours remembers of the path.
+    pub(crate) known: Option<PathKnowledge>,
 }
 
 /// Makes the endpoints of a flow. `None` if there is no such protocol, which a decoded scenario
@@ -201,6 +203,14 @@ impl Node {
         }
     }
 
+    /// What its sender has learnt of the path.
+    pub(crate) fn learnt(&self) -> Option<PathKnowledge> {
+        match self {
+            Self::Ours(node) => node.connection().path_knowledge(),
+            _ => None,
+        }
+    }
+
     /// The rate that the tool itself displays at its end, without its negotiation.
     pub(crate) fn tool_rate(&self) -> Option<Rate> {
         match self {
@@ -225,6 +235,7 @@ impl Node {
 fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
     let mut config = sim_config();
     config.ecn = wish.marks;
+    config.path = wish.known;
     if let Some(bytes) = wish.options.mss_bytes {
         config.max_datagram = bytes.min(u32::from(u16::MAX)) as u16;
     }

@@ -84,6 +84,7 @@ mod tests {
             seeds: [1, 2],
             budget: None,
             cache: None,
+            known: None,
         };
         configure(UdtConfig::default(), &wish)
     }

@@ -52,3 +52,14 @@ fn a_flow_that_never_gets_there_has_no_time_and_a_large_cost() {
         "{reno:?}"
     );
 }
+
+/// A flow that knows the path loses less, and none of its own flight.
+#[test]
+fn a_warm_flow_begins_with_what_one_before_it_learnt() {
+    let [cold, warm] = ["", "warm = true"].map(|more| figures("howdah", more));
+    println!("{cold:?} {warm:?}");
+    assert!(warm[1] < cold[1] - 0.5, "{cold:?} {warm:?}");
+    assert!(warm[3] < 1e-9, "{warm:?}");
+    // The same cell is the same.
+    assert_eq!(figures("howdah", "warm = true"), warm);
+}

@@ -9,9 +9,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 const PORT: u16 = 4433;
+/// What else of a user is kept, paths above all, is below it.
+const CONFIG_DIR: &str = "HOWDAH_CONFIG_DIR";
 
 pub(super) fn runs(protocol: &str) -> bool {
     [HOWDAH, HOWDAH_FIXED, HOWDAH_BACKGROUND].contains(&protocol)
+}
+
+/// Whether a warm flow has something to begin with.
+pub(in crate::netns) fn remembers(memory: &Path) -> bool {
+    let paths = std::fs::read_dir(memory.join("paths"));
+    paths.is_ok_and(|mut paths| paths.next().is_some())
 }
 
 #[allow(
@@ -28,11 +36,17 @@ pub(super) fn prepare(errand: &AdapterArgs<'_>, dir: &Path) -> Result<Launch, Tr
         None => "zero:".to_owned(),
     };
     let mut sender = Recipe::new(errand.kit.howdah())
-        // Each run begins cold, whatever an earlier one over these addresses has learnt of another path.
-        .args(["cp", "--json", "--accept-new", "--no-memory"])
+        .args(["cp", "--json", "--accept-new"])
         .args(["--identity".into(), key("client.pem")])
         .args(["--known-hosts".into(), file("known_hosts")])
         .ends_itself();
+    if errand.flow.warm {
+        let memory = OsString::from(errand.memory);
+        sender.environment.push((CONFIG_DIR.to_owned(), memory));
+    } else {
+        // Whatever an earlier run over these addresses has learnt of another path.
+        sender = sender.args(["--no-memory"]);
+    }
     if errand.flow.size_bytes.is_none() {
         sender = sender.args(["--time", &format!("{:.3}s", errand.seconds)]);
     }

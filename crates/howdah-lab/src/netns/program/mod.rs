@@ -35,6 +35,8 @@ pub(super) struct AdapterArgs<'a> {
     pub(super) rtt_s: f64,
     /// From its start to the end of the measurement, in seconds.
     pub(super) seconds: f64,
+    /// Where a warm flow remembers paths.
+    pub(super) memory: &'a Path,
 }
 
 /// How to start one end, given a directory of the flow's own.
@@ -184,6 +186,7 @@ pub(super) fn launches<'a>(
     kit: &'a Kit,
     cell: &'a Cell,
     plan: &Plan,
+    memory: &'a Path,
 ) -> Result<Launches<'a>, Trouble> {
     let end_ns = cell.measure.duration_ns;
     let flows = cell.flows.iter().enumerate().map(|(index, flow)| {
@@ -207,6 +210,7 @@ pub(super) fn launches<'a>(
                 .min(),
             rtt_s: crate::figures::route_rtt_s(cell, flow),
             seconds: end_ns.saturating_sub(flow.start_ns) as f64 / 1e9,
+            memory,
         };
         Ok((errand, prepare(&flow.protocol)?))
     });
@@ -222,6 +226,8 @@ pub(super) fn launches<'a>(
         kit,
     })
 }
+
+pub(super) use howdah::remembers;
 
 /// Figures of a sized flow whose sender was interrupted by the end of the measurement and so printed no result: the
 /// emulator's counts stand for what came. A sender that fails by itself has been found out before.

@@ -122,6 +122,7 @@ impl Decoder<'_> {
                 "size",
                 "via",
                 "reverse",
+                "warm",
             ],
             &OPTION_KEYS[..],
             &blast::KEYS,
@@ -131,6 +132,11 @@ impl Decoder<'_> {
         let Some(protocol) = Self::protocol(&table)? else {
             return Ok(None);
         };
+        let warm = table.truth("warm")?.unwrap_or(false);
+        if warm && protocol != catalog::HOWDAH {
+            let message = format!("'{protocol}' remembers no path; '{}' does", catalog::HOWDAH);
+            return Err(table.error_at("warm", message));
+        }
         let size_bytes = table.parse("size", |text| match text {
             "bulk" => Ok(None),
             text => match units::parse_bytes(text) {
@@ -150,6 +156,7 @@ impl Decoder<'_> {
             via,
             reverse: table.truth("reverse")?.unwrap_or(false),
             ends: self.ends(&table)?,
+            warm,
         }))
     }
 
