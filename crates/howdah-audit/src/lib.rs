@@ -84,17 +84,24 @@ impl AuditFile {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Vec<u8>>,
+    /// Lines that were ever put there, and how many of them are on the disk.
+    said: u64,
+    settled: u64,
     /// Lines that did not fit.
     lost: u64,
     /// The disk took nothing the last time.
     failed: bool,
     closed: bool,
+    /// Nothing is written any more.
+    ended: bool,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
     news: Condvar,
+    /// More is on the disk, or nothing will be.
+    progress: Condvar,
 }
 
 impl Shared {
@@ -118,6 +125,8 @@ impl Shared {
             drop(state);
             let written = self.write_these(output, lines, lost, log);
             if closed && (!written || self.lock().waiting.is_empty()) {
+                self.lock().ended = true;
+                self.progress.notify_all();
                 return;
             }
         }
@@ -157,6 +166,10 @@ impl Shared {
         let later = std::mem::replace(&mut state.waiting, lines);
         state.waiting.extend(later);
         let failed_before = std::mem::replace(&mut state.failed, result.is_err());
+        if result.is_ok() {
+            state.settled = state.said - state.waiting.len() as u64;
+            self.progress.notify_all();
+        }
         // Whoever reads the log may be slow.
         drop(state);
         let path = output.path().display();
@@ -216,11 +229,25 @@ impl AuditLog {
         let mut state = self.shared.lock();
         if state.waiting.len() < WAITING_MAX {
             state.waiting.push_back(line);
+            state.said += 1;
         } else {
             state.lost += 1;
         }
         drop(state);
         self.shared.news.notify_one();
+    }
+
+    /// Waits until all that was added so far is on the disk (what did not fit: is counted there), as long as that takes. `false`: it was
+    /// closed before.
+    pub fn settle(&self) -> bool {
+        let state = self.shared.lock();
+        let said = state.said;
+        let waits = |state: &mut State| {
+            let is_written = state.settled >= said && state.lost == 0;
+            !is_written && !state.ended
+        };
+        let waited = self.shared.progress.wait_while(state, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).settled >= said
     }
 
     /// Ends it for all who have it, and waits for what the disk takes: for programs that end while others may still hold it. What is added
@@ -388,6 +415,33 @@ mod tests {
         let whole: Vec<_> = whole.into_iter().flatten().collect();
         assert_eq!(whole, [event(1), event(2), event(3)]);
         assert_eq!(torn.len(), 1, "{text}");
+    }
+
+    #[test]
+    fn who_waits_hears_of_what_is_on_the_disk_and_of_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let file = AuditFile::open(&path, 1 << 20).expect("it opens");
+        let log = file.begin(|_, _: &str| ()).expect("a thread");
+        assert!(log.settle(), "nothing was said");
+        for number in 0..100 {
+            log.write(&event(number));
+            assert!(log.settle());
+            let found = lines(&std::fs::read(&path).expect("it is there"));
+            assert_eq!(found.len() as u64, number + 1);
+        }
+        // A disk that takes nothing.
+        let mut file = AuditFile::open(&path, 1 << 20).expect("it opens");
+        file.output.put_on_full_disk();
+        let (said, heard) = mpsc::channel();
+        let log = file.begin(move |_, _: &str| {
+            let _ = said.send(());
+        });
+        let log = log.expect("a thread");
+        log.write(&event(100));
+        heard.recv().expect("it cannot be written");
+        log.close();
+        assert!(!log.settle());
     }
 
     #[test]

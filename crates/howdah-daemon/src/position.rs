@@ -28,13 +28,7 @@ impl Position {
         self.at
     }
 
-    /// If it cannot be written, some of it is told again by the next daemon.
-    pub(crate) fn set(&mut self, at: i64) {
-        self.at = at;
-        let _ = self.save();
-    }
-
-    /// The same, for what must not be told twice, also if the machine goes down.
+    /// It has come so far, also if the machine goes down.
     pub(crate) fn set_durably(&mut self, at: i64) -> io::Result<()> {
         self.at = at;
         self.save_durably()
@@ -47,12 +41,6 @@ impl Position {
 
     pub(crate) fn save_durably(&self) -> io::Result<()> {
         private::write_new(&self.path, &format!("{}\n", self.at))
-    }
-
-    pub(crate) fn save(&self) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        fs::write(&new, format!("{}\n", self.at))?;
-        fs::rename(new, &self.path)
     }
 }
 
@@ -67,7 +55,7 @@ mod tests {
         let load = |otherwise| Position::load(path.clone(), otherwise);
         let mut position = load(7);
         assert_eq!(position.get(), 7);
-        position.set(9);
+        position.set_durably(9).unwrap();
         assert_eq!(load(20).get(), 9);
         position.set_durably(11).unwrap();
         position.pass(10);

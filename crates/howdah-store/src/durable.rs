@@ -299,8 +299,8 @@ impl PartFile {
         self.remove_journal();
         let usual = stale::resume_name(self.dir(), &self.place.name);
         if self.temp != usual {
-            // Somebody had it when this copy began, perhaps one that was just ending.
-            stale::remove_part(self.dir(), &usual);
+            // Somebody had it when this copy began, perhaps one whose peer is gone. He finds another file in his place whenever he ends.
+            stale::condemn_part(self.dir(), &usual);
         }
         Ok(())
     }
@@ -380,8 +380,8 @@ impl PartFile {
         });
     }
 
-    /// Leaves it to the next copy, unless there is nothing left to do for one: another copy of the same source may have
-    /// brought it meanwhile, as when this one's peer lost it and began again.
+    /// Leaves it to the next copy, unless there is nothing left to do for one: another copy of the same source, or of a later version of
+    /// it, may have been published meanwhile, as when this one's peer lost it and began again.
     ///
     /// Whoever publishes takes away what nobody has locked. Unlocked first and looked at afterwards, one of both sees
     /// the other.
@@ -395,9 +395,17 @@ impl PartFile {
         }
         let journal = stale::journal_name(&self.temp);
         let journal = journal.and_then(|journal| Journal::open(dir, &journal, &self.file));
-        if let Some((_, past)) = journal
-            && same::is_likely_part_of(dir, name, &self.file, past.header.source.size, &past.ranges)
-        {
+        let is_needless = match journal {
+            Some((_, past)) => same::is_likely_part_of(
+                dir,
+                name,
+                &self.file,
+                past.header.source.size,
+                &past.ranges,
+            ),
+            None => stale::is_condemned(dir, &self.temp),
+        };
+        if is_needless {
             keeping_times(dir, || stale::remove_part(dir, &self.temp));
         }
     }

@@ -101,7 +101,7 @@ pub enum StoreError {
         reason: &'static str,
     },
     /// The file system's permissions forbid it.
-    #[error("permission denied for {path:?}")]
+    #[error("permission denied for {:?}", named(path))]
     PermissionDenied {
         /// The file or directory.
         path: PathBuf,
@@ -199,8 +199,9 @@ pub enum StoreError {
     },
     /// This process, or the machine, has as many files open as it may.
     #[error(
-        "cannot {operation} {path:?}: too many files are open in {}; let it have more (ulimit -n, LimitNOFILE= of a unit, fs.file-max of \
+        "cannot {operation} {:?}: too many files are open in {}; let it have more (ulimit -n, LimitNOFILE= of a unit, fs.file-max of \
          a machine), and copy again",
+        named(path),
         if *everywhere { "this machine" } else { "this process" }
     )]
     TooManyOpen {
@@ -220,7 +221,7 @@ pub enum StoreError {
         source: Arc<io::Error>,
     },
     /// Anything else that the operating system reports.
-    #[error("cannot {operation} {path:?}: {source}")]
+    #[error("cannot {operation} {:?}: {source}", named(path))]
     Io {
         /// The file.
         path: PathBuf,

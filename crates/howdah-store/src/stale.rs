@@ -10,15 +10,20 @@
 //! The two sides meet like this: a writer creates, locks, and then looks whether the name is still
 //! that of its file; a cleaner opens, locks, looks whether the name is still that of the file, and
 //! removes. Whoever gets the lock second finds out, and no file with a living writer goes.
+//!
+//! A symbolic link, or a further name of a file, that is to take the place of something else has such a name for a moment, too, and no
+//! lock of its own. It holds nothing that is not elsewhere, so a cleaner removes it without asking, and who finds that his is gone
+//! ([`give_name`]) makes it once more.
 
 use crate::calls::retry;
 use crate::descriptors::opened;
+use crate::durable::rename_file;
 pub use crate::ours::is_plain;
 use crate::ours::{FUSE, is_ours};
 use crate::times::keeping_times;
 use howdah_session::reserved::{DIGITS, JOURNAL, PART, has_digits, is_part, is_unfinished};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -181,6 +186,55 @@ pub fn in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
     }
 }
 
+/// Whether what has the name of an unfinished file is a link or a further name that was to take the place of something else.
+pub fn is_stand_in(stat: &Stat) -> bool {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => true,
+        FileType::RegularFile => stat.st_nlink > 1,
+        _ => false,
+    }
+}
+
+/// Whether it may go: somebody may write to a file that another has given a further name.
+pub fn stand_in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
+    if !locks_are_seen_by_all(dir) {
+        return InUse::Perhaps;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match opened(|| rustix::fs::openat(dir, name, flags, Mode::empty())) {
+        Ok(fd) if lock(&fd) == Lock::Taken => InUse::Perhaps,
+        // It keeps the lock until the name is gone.
+        Ok(fd) => InUse::No(Some(File::from(fd))),
+        // A link cannot be opened.
+        Err(_) => InUse::No(None),
+    }
+}
+
+/// How often a name that somebody has removed is made once more.
+const AGAIN: usize = 3;
+
+/// Gives a link or a further name, made under a temporary name, its own; removes it if that fails. `again` makes it once more where
+/// somebody took it for one that nobody needs.
+pub fn give_name(
+    dir: &OwnedFd,
+    temp: &OsStr,
+    name: &OsStr,
+    replace: bool,
+    mut again: impl FnMut() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let mut named = rename_file(dir, temp, dir, name, replace);
+    for _ in 0..AGAIN {
+        if named != Err(Errno::NOENT) {
+            break;
+        }
+        again()?;
+        named = rename_file(dir, temp, dir, name, replace);
+    }
+    named.inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(dir, temp, AtFlags::empty());
+    })
+}
+
 /// Whether `candidate` is the name of a part file of a target whose names begin with `prefix`.
 fn is_temp_name(candidate: &[u8], prefix: &[u8]) -> bool {
     has_digits(candidate, prefix, PART)
@@ -251,6 +305,33 @@ pub(crate) fn remove_part(dir: &OwnedFd, part: &OsStr) {
     }
 }
 
+/// The same; where somebody writes to it, it loses its journal: he sees that when he ends, and removes the rest
+/// ([`is_condemned`]).
+pub(crate) fn condemn_part(dir: &OwnedFd, part: &OsStr) {
+    remove_part(dir, part);
+    let Some(journal) = journal_name(part).filter(|_| locks_are_seen_by_all(dir)) else {
+        return;
+    };
+    let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    if stat(part).is_ok_and(|stat| is_plain(&stat))
+        && stat(&journal).is_ok_and(|stat| is_ours(dir, &stat))
+    {
+        keeping_times(dir, || {
+            let _ = rustix::fs::unlinkat(dir, &journal, AtFlags::empty());
+        });
+        // He may have ended before he could see it.
+        remove_part(dir, part);
+    }
+}
+
+/// Whether somebody has taken the journal of a part file away that had one.
+pub(crate) fn is_condemned(dir: &OwnedFd, part: &OsStr) -> bool {
+    journal_name(part).is_some_and(|journal| {
+        let found = rustix::fs::statat(dir, &journal, AtFlags::SYMLINK_NOFOLLOW);
+        matches!(found, Err(Errno::NOENT))
+    })
+}
+
 /// Removes a journal whose part file is gone: its process was killed between the one and the other.
 pub fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
     let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -280,7 +361,7 @@ pub fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
     };
     let small = |name: &OsStr| {
         rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok_and(|stat| stat.st_size as u64 <= max_bytes)
+            .is_ok_and(|stat| is_stand_in(&stat) || stat.st_size as u64 <= max_bytes)
             && !has_journal(dir, name)
     };
     let mut locks_are_seen = None;
@@ -308,6 +389,17 @@ fn has_journal(dir: &OwnedFd, part: &OsStr) -> bool {
         .is_none_or(|journal| rustix::fs::statat(dir, &journal, AtFlags::SYMLINK_NOFOLLOW).is_ok())
 }
 
+fn remove_stand_in(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
+    let user = rustix::process::geteuid();
+    if !user.is_root() && stat.st_uid != user.as_raw() || has_journal(dir, name) {
+        return false;
+    }
+    match stand_in_use(dir, name) {
+        InUse::No(_lock) => rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok(),
+        InUse::Perhaps => false,
+    }
+}
+
 fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
     const FLAGS: OFlags = OFlags::RDONLY
         .union(OFlags::NONBLOCK)
@@ -315,6 +407,9 @@ fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
         .union(OFlags::NOCTTY)
         .union(OFlags::CLOEXEC);
     let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    if let Some(stat) = stat.as_ref().ok().filter(|stat| is_stand_in(stat)) {
+        return remove_stand_in(dir, name, stat);
+    }
     // A fifo or a device is not even opened.
     let Some(stat) = stat.ok().filter(is_plain) else {
         return false;
@@ -477,8 +572,12 @@ mod tests {
         make(path, &journal("9"), 0o600);
         symlink("elsewhere", path.join(temp("3"))).unwrap();
         fs::create_dir(path.join(temp("4"))).unwrap();
-        make(path, &temp("5"), 0o600);
+        // A link and a further name that were to take the place of something else; and one that somebody writes to.
+        make(path, &temp("5"), 0o644);
         fs::hard_link(path.join(temp("5")), path.join("kept")).unwrap();
+        let written = make(path, &temp("a"), 0o600);
+        assert_eq!(lock(&written), Lock::Ours);
+        fs::hard_link(path.join(temp("a")), path.join("written")).unwrap();
         make(path, ".other.0000000000000000.howdah-part", 0o600);
         make(path, "target", 0o600);
         make(path, &journal("0"), 0o600);
@@ -486,7 +585,7 @@ mod tests {
         make(path, &journal("6"), 0o600);
         make(path, &journal("7"), 0o644);
         let mut expected = names(path);
-        let parts = [temp("0"), temp("2"), temp("8")];
+        let parts = [temp("0"), temp("2"), temp("8"), temp("3"), temp("5")];
         let journals = [journal("0"), journal("6")];
         expected.retain(|name| !parts.contains(name) && !journals.contains(name));
         let spared = temp("0");
@@ -509,5 +608,35 @@ mod tests {
         assert_eq!(remove_abandoned(&fd, 4), 1);
         assert_eq!(remove_abandoned(&fd, 5), 1, "of any target");
         assert!(!names(path).contains(&temp("1")));
+        // However large what it stands for is.
+        fs::write(path.join("kept"), "larger").unwrap();
+        fs::hard_link(path.join("kept"), path.join(temp("b"))).unwrap();
+        symlink("elsewhere", path.join(temp("c"))).unwrap();
+        assert_eq!(remove_abandoned(&fd, 0), 2);
+        assert_eq!(fs::read(path.join("kept")).unwrap(), b"larger");
+    }
+
+    #[test]
+    fn a_name_that_a_cleaner_took_is_made_once_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, fd) = (dir.path(), open(dir.path()));
+        let (temp, name) = (temp_name(&fd, OsStr::new("link")), OsStr::new("link"));
+        let mut made = 0;
+        let mut make = || {
+            made += 1;
+            rustix::fs::symlinkat("to", &fd, &temp)
+        };
+        make().unwrap();
+        assert_eq!(remove_abandoned(&fd, 0), 1);
+        assert_eq!(give_name(&fd, &temp, name, true, &mut make), Ok(()));
+        assert_eq!(made, 2);
+        assert_eq!(fs::read_link(path.join("link")).unwrap(), Path::new("to"));
+        // What cannot be had leaves nothing behind.
+        rustix::fs::symlinkat("to", &fd, &temp).unwrap();
+        let there = give_name(&fd, &temp, name, false, || Ok(()));
+        assert_eq!(there, Err(Errno::EXIST));
+        assert_eq!(names(path), ["link"]);
+        let gone = give_name(&fd, &temp, OsStr::new("other"), true, || Ok(()));
+        assert_eq!(gone, Err(Errno::NOENT), "it ends");
     }
 }

@@ -9,6 +9,7 @@ use super::queue::lock;
 use super::report::Trouble;
 use super::shared::Shared;
 use super::stamps::{modified, set_time};
+use howdah_session::entry::Meta;
 use howdah_session::{Metadata, TreeOptions};
 use howdah_store::calls::retry;
 use howdah_store::descriptors::opened;
@@ -163,15 +164,23 @@ impl Shared {
             ..TreeOptions::default()
         };
         let keeper = Keeper::new(&whole, Metadata::All).map_err(|_| Errno::INVAL)?;
-        let mut meta = meta::of_stat(stat, true);
+        let meta = meta::of_stat(stat, true);
         let temp = stale::temp_name(to, name);
+        let make_link = || {
+            let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
+            rustix::fs::symlinkat(&target, to, &temp)?;
+            Ok(keeper.apply_to_link(to, &temp, &meta))
+        };
         let made = match kind(stat) {
             FileType::RegularFile => {
                 let (xattrs, left_out) = meta::xattrs(dir, name)?;
                 if left_out == meta::LeftOut::TooMany {
                     return Err(Errno::TOOBIG);
                 }
-                meta.xattrs = xattrs;
+                let meta = Meta {
+                    xattrs,
+                    ..meta.clone()
+                };
                 self.copy_file(dir, name, stat, (to, &temp))
                     .and_then(|file| {
                         let not_kept = keeper.apply(&file, &meta, false);
@@ -180,20 +189,17 @@ impl Shared {
                         Ok(not_kept)
                     })
             }
-            FileType::Symlink => {
-                let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
-                rustix::fs::symlinkat(&target, to, &temp)?;
-                Ok(Vec::from_iter(keeper.apply_to_link(to, &temp, &meta)))
-            }
+            FileType::Symlink => make_link().map(Vec::from_iter),
             // Nothing of this kind is ever copied.
             _ => return Err(Errno::XDEV),
         };
-        let named = made.and_then(|not_kept| {
-            rename_file(to, &temp, to, name, true)?;
-            Ok(not_kept)
-        });
-        let not_kept = named.inspect_err(|_| {
+        let not_kept = made.inspect_err(|_| {
             let _ = rustix::fs::unlinkat(to, &temp, AtFlags::empty());
+        })?;
+        stale::give_name(to, &temp, name, true, || match kind(stat) {
+            FileType::Symlink => make_link().map(drop),
+            // Its lock has kept it.
+            _ => Err(Errno::NOENT),
         })?;
         for (what, e) in not_kept {
             let what = format!("{what} of its backup not kept: {e}");
@@ -248,9 +254,10 @@ impl Shared {
 /// Gives it a further name there, or moves it where the file system has none, or not of this.
 fn link_or_move(dir: &OwnedFd, name: &OsStr, to: &OwnedFd) -> Result<(), Errno> {
     let temp = stale::temp_name(to, name);
-    match rustix::fs::linkat(dir, name, to, &temp, AtFlags::empty()) {
+    let link = || rustix::fs::linkat(dir, name, to, &temp, AtFlags::empty());
+    match link() {
         Ok(()) => {
-            let renamed = rename_file(to, &temp, to, name, true);
+            let renamed = stale::give_name(to, &temp, name, true, link);
             // It is still there if an interrupted copy has kept the very same: then both names stay (rename(2)).
             let _ = rustix::fs::unlinkat(to, &temp, AtFlags::empty());
             renamed

@@ -1,6 +1,6 @@
 //! What interrupted copies have left: found, and removed if nobody writes to it.
 
-use howdah_session::reserved::{is_room, is_unfinished};
+use howdah_session::reserved::{is_part, is_room, is_unfinished};
 use howdah_store::stale::{self, InUse};
 use howdah_store::{Root, StoreError};
 use rustix::fd::OwnedFd;
@@ -128,18 +128,28 @@ impl Leftovers {
     fn one(&self, dir: &OwnedFd, name: &OsStr) -> Option<(u64, Fate)> {
         let user = rustix::process::geteuid();
         let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let is_ours =
-            |stat: &Stat| stale::is_plain(stat) && (user.is_root() || stat.st_uid == user.as_raw());
-        let is_young = |stat: &Stat| {
-            let until = self.modified_until;
-            until.is_some_and(|until| stat.st_mtime as i64 > until)
+        let is_stand_in = stale::is_stand_in(&stat) && is_part(name.as_bytes());
+        let is_ours = |stat: &Stat| {
+            (is_stand_in || stale::is_plain(stat))
+                && (user.is_root() || stat.st_uid == user.as_raw())
         };
-        if !is_ours(&stat) || is_young(&stat) {
+        // What has other names was modified whenever, and holds nothing of its own.
+        let (since, bytes) = if is_stand_in {
+            (stat.st_ctime as i64, 0)
+        } else {
+            (stat.st_mtime as i64, stat.st_blocks as u64 * 512)
+        };
+        let is_young = self.modified_until.is_some_and(|until| since > until);
+        if !is_ours(&stat) || is_young {
             return None;
         }
-        let bytes = stat.st_blocks as u64 * 512;
+        let in_use = if is_stand_in {
+            stale::stand_in_use(dir, name)
+        } else {
+            stale::in_use(dir, name)
+        };
         // Locked until it is gone.
-        let _lock = match stale::in_use(dir, name) {
+        let _lock = match in_use {
             InUse::Perhaps => return Some((bytes, Fate::InUse)),
             InUse::No(lock) => lock,
         };
@@ -190,7 +200,9 @@ mod tests {
         assert_eq!(stale::lock(&held), stale::Lock::Ours);
         make(&sub.join("t"), 10);
         make(&sub.join(".t.howdah-part"), 10);
+        // A link and a further name that were to take the place of something else.
         symlink("t", sub.join(part("4"))).unwrap();
+        fs::hard_link(sub.join("t"), sub.join(part("6"))).unwrap();
         fs::create_dir(sub.join(part("5"))).unwrap();
         symlink(place.path(), sub.join("loop")).unwrap();
         let root = Arc::new(Root::open(place.path()).unwrap());
@@ -217,7 +229,8 @@ mod tests {
                         .map(move |name| Path::new(dir).join(name))
                 })
                 .collect();
-            all.extend([journal("2"), part("3"), journal("3")].map(|name| deep.join(name)));
+            let others = [journal("2"), part("3"), journal("3"), part("4"), part("6")];
+            all.extend(others.map(|name| deep.join(name)));
             let mut all: Vec<_> = all
                 .into_iter()
                 .map(|path| {

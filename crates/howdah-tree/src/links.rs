@@ -12,9 +12,8 @@ use super::stamps::{modified, set_time};
 use super::target::{DirState, TargetDir};
 use howdah_session::entry::Meta;
 use howdah_session::{Act, Reasons};
-use howdah_store::durable::rename_file;
 use howdah_store::same::same_file;
-use howdah_store::stale::temp_name;
+use howdah_store::stale::{give_name, temp_name};
 use howdah_store::{StoreError, unwritable};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -63,9 +62,7 @@ pub(super) fn put_symlink(
                     None
                 } else if differs && stat.st_nlink > 1 {
                     // Its other names are not of this copy, which gives each link one.
-                    let (temp, not_kept) = make_symlink(dir, name, target, (meta, keeper))?;
-                    rename_or_remove(dir, &temp, name, true)?;
-                    not_kept
+                    make_symlink(dir, name, target, (meta, keeper), true)?
                 } else {
                     keeper.apply_to_link(dir, name, meta)
                 };
@@ -80,15 +77,11 @@ pub(super) fn put_symlink(
     if now.is_some() {
         back_up()?;
     }
-    let (temp, not_kept) = make_symlink(dir, name, target, (meta, keeper))?;
-    match rename_or_remove(dir, &temp, name, now.is_some()) {
+    match make_symlink(dir, name, target, (meta, keeper), now.is_some()) {
         // Somebody else made the very same meanwhile.
-        Err(Errno::EXIST)
-            if rustix::fs::readlinkat(dir, name, Vec::new())
-                .is_ok_and(|there| there.as_bytes() == target.as_bytes()) => {}
-        made => made?,
+        Err(Errno::EXIST) if is_link_to(dir, name, target) => Ok((true, None)),
+        made => Ok((true, made?)),
     }
-    Ok((true, not_kept))
 }
 
 /// Whether a name is a link to that already.
@@ -97,20 +90,27 @@ pub(super) fn is_link_to(dir: &OwnedFd, name: &OsStr, target: &OsStr) -> bool {
     there.is_ok_and(|there| there.as_bytes() == target.as_bytes())
 }
 
-/// Makes a link under a temporary name; what of it could not be kept.
+/// Makes a link, with all that it is to have before it has its name; what of that could not be kept.
 fn make_symlink(
     dir: &OwnedFd,
     name: &OsStr,
     target: &OsStr,
     (meta, keeper): (&Meta, &Keeper),
-) -> Result<(OsString, Option<NotKept>), Errno> {
+    replace: bool,
+) -> Result<Option<NotKept>, Errno> {
     if unwritable::keeps_names(dir) {
         return Err(Errno::PERM);
     }
     let temp = temp_name(dir, name);
-    rustix::fs::symlinkat(target, dir, &temp)?;
-    let not_kept = keeper.apply_to_link(dir, &temp, meta);
-    Ok((temp, not_kept))
+    let mut not_kept = None;
+    let mut make = || {
+        rustix::fs::symlinkat(target, dir, &temp)?;
+        not_kept = keeper.apply_to_link(dir, &temp, meta);
+        Ok(())
+    };
+    make()?;
+    give_name(dir, &temp, name, replace, make)?;
+    Ok(not_kept)
 }
 
 /// Why a link would have to be made, or changed: no reason if it is there.
@@ -263,10 +263,11 @@ fn put_link(
     }
     let temp = temp_name(to, name);
     let first = if replace.is_some() { &temp } else { name };
-    match rustix::fs::linkat(from, old, to, first, AtFlags::empty()) {
+    let link = |name: &OsStr| rustix::fs::linkat(from, old, to, name, AtFlags::empty());
+    match link(first) {
         Ok(()) => {
             if replace.is_some() {
-                rename_or_remove(to, &temp, name, true)?;
+                give_name(to, &temp, name, true, || link(&temp))?;
             }
             Ok(Put::Linked)
         }
@@ -281,8 +282,9 @@ fn put_link(
         Err(e @ (Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK)) => {
             // An earlier run may have made the copy.
             if !replace.is_some_and(|there| is_copy(&there, &source)) {
-                copy_within(from, old, to, &temp, &source)?;
-                rename_or_remove(to, &temp, name, replace.is_some())?;
+                let copy = || copy_within(from, old, to, &temp, &source);
+                copy()?;
+                give_name(to, &temp, name, replace.is_some(), copy)?;
             }
             Ok(Put::Copied(e))
         }
@@ -294,12 +296,6 @@ fn is_same_content(from: &OwnedFd, old: &OsStr, to: &OwnedFd, name: &OsStr) -> R
     let source = open_plain_at(from, old)?;
     let size = rustix::fs::fstat(&source)?.st_size as u64;
     Ok(same_file(to, name, &source, size).is_some())
-}
-
-fn rename_or_remove(dir: &OwnedFd, temp: &OsStr, name: &OsStr, replace: bool) -> Result<(), Errno> {
-    rename_file(dir, temp, dir, name, replace).inspect_err(|_| {
-        let _ = rustix::fs::unlinkat(dir, temp, AtFlags::empty());
-    })
 }
 
 /// As files are compared by size and time.

@@ -32,7 +32,12 @@ pub(crate) fn mark(dir: impl AsFd, origin: Option<u64>) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let made = opened(|| rustix::fs::openat(&dir, SIGN, flags, mode));
-    if let (Ok(fd), Some(origin)) = (made, origin) {
+    let Ok(fd) = made else {
+        return;
+    };
+    // Under a umask that keeps its owner out (0777) nobody could read it, and it would stay.
+    let _ = rustix::fs::fchmod(&fd, mode);
+    if let Some(origin) = origin {
         let _ = std::fs::File::from(fd).write_all(digits(origin).as_bytes());
     }
 }

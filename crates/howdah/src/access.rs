@@ -382,7 +382,12 @@ impl Rights {
         match &self.reach {
             Reach::Below(root) => {
                 let root = opened(root)?;
-                howdah_tree::expand(&GlobPlace::Below(&root), pattern, is_stopped).map_err(stored)
+                let found = howdah_tree::expand(&GlobPlace::Below(&root), pattern, is_stopped);
+                let mut found = found.map_err(stored)?;
+                for matched in &mut found {
+                    matched.path = as_named(&matched.path);
+                }
+                Ok(found)
             }
             Reach::User { home } => {
                 let named = expand(home, pattern)?;
@@ -393,15 +398,10 @@ impl Rights {
                     let Ok(below) = matched.path.strip_prefix(home) else {
                         continue;
                     };
-                    let made_up = Location::try_from(below.as_os_str());
                     if tilde {
                         matched.path = Path::new("~").join(below);
                     } else if pattern.is_relative() {
-                        // A file may be called like something that is made up.
-                        matched.path = match made_up {
-                            Ok(Location::File(_)) => below.to_owned(),
-                            _ => Path::new(".").join(below),
-                        };
+                        matched.path = as_named(below);
                     }
                 }
                 Ok(found)
@@ -513,14 +513,21 @@ fn more_than_asked() -> Error {
     Error::new(ErrorKind::Refused, text)
 }
 
-/// The root itself is the empty path.
+/// How somebody names a file that was found there: it may be called like something that is made up (`zero:5`), and is not that.
+fn as_named(found: &Path) -> PathBuf {
+    match Location::try_from(found.as_os_str()) {
+        Ok(Location::Zero(_) | Location::Null) => Path::new(".").join(found),
+        _ => found.to_owned(),
+    }
+}
+
+/// The root itself is the empty path. A name that begins with `./` is one of a file, whatever it is called.
 fn plain(path: &Path) -> PathBuf {
     // Not as paths: "./" is no name.
-    let is_root = path.as_os_str() == ".";
-    if is_root {
-        PathBuf::new()
-    } else {
-        path.to_owned()
+    match path.as_os_str().as_bytes() {
+        b"." => PathBuf::new(),
+        [b'.', b'/', name @ ..] if !name.is_empty() => OsStr::from_bytes(name).into(),
+        _ => path.to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::connect::{Remote, run};
 use crate::error::from_store;
+use crate::reconnect::preceding;
 use crate::task::{Answers, Task};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, KnownHosts, Location, PathBytes, Progress};
 use howdah_session::questions::{Finding, Question, Sum};
@@ -90,7 +91,14 @@ pub fn expand(
         let question = Question::Expand {
             patterns: these.iter().map(|(_, path)| path.clone()).collect(),
         };
-        let (found, _) = ask(remote, question, (config, cancel), on_progress)?;
+        let (found, _) = preceding((config, cancel), on_progress, |config, on_progress| {
+            ask(
+                remote.clone(),
+                question.clone(),
+                (config, cancel),
+                on_progress,
+            )
+        })?;
         // Who was asked about a key is not asked again.
         if !config.known_hosts.path().as_os_str().is_empty() {
             config.known_hosts = KnownHosts::load(config.known_hosts.path())?;

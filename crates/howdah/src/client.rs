@@ -451,7 +451,12 @@ impl<'a> Client<'a> {
                 connection.close(now, CloseCode::Done, "");
             }
             Order::Failed(kind, message) => {
-                return Err(dialogue::failure(kind, &message, &self.peer()));
+                let error = dialogue::failure(kind, &message, &self.peer());
+                let sending = self.machine.sending_mut();
+                // What arrives otherwise than it was hashed may have been written to before it was sent.
+                let changed = sending.and_then(|sending| sending.source_changed());
+                let is_other = error.kind() == ErrorKind::Integrity;
+                return Err(changed.filter(|_| is_other).unwrap_or(error));
             }
         }
         Ok(())

@@ -91,6 +91,44 @@ pub(crate) fn repeated<T>(
     }
 }
 
+/// Asks what comes before a copy and may be asked for any number of times: once, and if somebody was there and the connection was lost, again
+/// for [`CopyConfig::reconnect`], as the copy itself would. `ask` is told where to tell of its progress.
+pub(crate) fn preceding<T>(
+    (config, cancel): (&CopyConfig, &Cancel),
+    on_progress: &mut dyn FnMut(&Progress),
+    mut ask: impl FnMut(&CopyConfig, &mut dyn FnMut(&Progress)) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut was_there = false;
+    let first = ask(config, &mut |progress| {
+        was_there |= progress.answered;
+        on_progress(progress);
+    });
+    match first {
+        Err(error) if error.is_lost_connection() && was_there && !config.reconnect.is_zero() => {
+            config.warn.line(&format!(
+                "{error}; connecting again for up to {} s (Ctrl-C ends it)",
+                config.reconnect.as_millis() / 1000
+            ));
+            let mut config = config.clone();
+            trust_who_was_there(&mut config)?;
+            let again = repeated((&config, cancel), || ask(&config, on_progress))?;
+            config.note.line(BACK);
+            Ok(again)
+        }
+        first => first,
+    }
+}
+
+/// Whoever answers now is the one who answered before, and nobody is asked again.
+fn trust_who_was_there(config: &mut CopyConfig) -> Result<(), Error> {
+    let on_record = !config.known_hosts.path().as_os_str().is_empty();
+    if on_record && matches!(config.trust, Trust::Ask(_) | Trust::AcceptNew) {
+        config.known_hosts = KnownHosts::load(config.known_hosts.path())?;
+        config.trust = Trust::Strict;
+    }
+    Ok(())
+}
+
 /// Until then, unless the user has had enough.
 fn rest(cancel: &Cancel, until: Instant, each: &mut dyn FnMut()) -> Result<(), Error> {
     while Instant::now() < until {
@@ -308,12 +346,7 @@ impl<'a> Whole<'a> {
         if config.transport == Transport::Auto && !self.last.tunnelled && is_short {
             config.transport = Transport::Udp;
         }
-        // Whoever answers now is the one who answered before, and nobody is asked again.
-        let on_record = !config.known_hosts.path().as_os_str().is_empty();
-        if on_record && matches!(config.trust, Trust::Ask(_) | Trust::AcceptNew) {
-            config.known_hosts = KnownHosts::load(config.known_hosts.path())?;
-            config.trust = Trust::Strict;
-        }
+        trust_who_was_there(&mut config)?;
         Ok(config)
     }
 
@@ -380,6 +413,34 @@ mod tests {
         // Whoever has had enough need not wait for the end of it.
         cancel.cancel();
         assert_eq!(ask(|| lost().busy(), 3), (Err(ErrorKind::Cancelled), 1));
+    }
+
+    #[test]
+    fn what_comes_before_a_copy_is_asked_again_of_whoever_was_there() {
+        let said = Arc::default();
+        let config = config(&said);
+        let (cancel, mut asked) = (Cancel::new(), 0);
+        let mut ask = |config: &CopyConfig, answers: bool, most: u32| {
+            asked = 0;
+            let answer = preceding((config, &cancel), &mut |_| {}, |_, on_progress| {
+                asked += 1;
+                if answers {
+                    on_progress(&at(0, 0));
+                }
+                if asked < most { Err(lost()) } else { Ok(()) }
+            });
+            (answer.map_err(|e| e.kind()), asked)
+        };
+        assert_eq!(ask(&config, true, 1), (Ok(()), 1));
+        assert!(said.lock().expect("no panic").is_empty());
+        assert_eq!(ask(&config, false, 2), (Err(ErrorKind::Network), 1));
+        assert_eq!(ask(&config.once(), true, 2), (Err(ErrorKind::Network), 1));
+        assert_eq!(ask(&config, true, 2), (Ok(()), 2));
+        let said = said.lock().expect("no panic");
+        assert!(
+            said[0].contains("connecting again") && said[1] == BACK,
+            "{said:?}"
+        );
     }
 
     fn at(bytes: u64, resumed_bytes: u64) -> Progress {

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 ///   howdah://HOST:PORT/path a file below the root of 'howdah serve' on HOST
 ///
 /// The path on the other machine may also be zero:SIZE or null:. A local name with a colon is written
-/// ./NAME. Wildcards (*, ?, [a-z]) in the path of a SRC on another machine are expanded there; quote them.
+/// ./NAME, and so is a file of such a name there (HOST:./null:). Wildcards (*, ?, [a-z]) in the path of a SRC on another machine are expanded there; quote them.
 ///
 /// SRC or DST is remote, or both are HOST:path: then the data flows from one to the other. There may be several SRC on the same side. If DST is a directory,
 /// they go below it under their names; otherwise the one SRC becomes DST. With -r a directory goes with

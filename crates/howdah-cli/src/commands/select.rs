@@ -122,8 +122,11 @@ fn rules(select: &SelectArgs) -> anyhow::Result<RuleList> {
             Written::One(rule) => rules.extend([rule.clone()]),
             Written::File { include, path } => {
                 let mut list = open_list(path)?;
-                let mut line = Vec::new();
+                let (mut line, mut is_first) = (Vec::new(), true);
                 while next_line(&mut list, b'\n', &mut line).map_err(cannot_read(path))? {
+                    if std::mem::take(&mut is_first) {
+                        remove_mark(&mut line);
+                    }
                     let text = str::from_utf8(&line).map_err(|_| {
                         let text = format!("the rules in {} are not UTF-8", path.display());
                         Error::new(ErrorKind::Usage, text)
@@ -165,8 +168,13 @@ fn next_line(list: impl BufRead, end: u8, line: &mut Vec<u8>) -> io::Result<bool
     Ok(read > 0)
 }
 
-/// UTF-8's.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Takes UTF-8's byte order mark from the first line of a text: editors and shells of Windows put it there.
+fn remove_mark(line: &mut Vec<u8>) {
+    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+    if line.starts_with(BYTE_ORDER_MARK) {
+        line.drain(..BYTE_ORDER_MARK.len());
+    }
+}
 
 /// Whether a path has more `..` than names before them.
 fn leads_out(path: &[u8]) -> bool {
@@ -197,9 +205,8 @@ fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
                 path.display()
             ));
         }
-        // What editors and shells of Windows put in front of a text.
-        if std::mem::take(&mut is_first) && !ends_with_nul && line.starts_with(BYTE_ORDER_MARK) {
-            line.drain(..BYTE_ORDER_MARK.len());
+        if std::mem::take(&mut is_first) && !ends_with_nul {
+            remove_mark(&mut line);
         }
         // As with rsync a line also ends with CR, or both.
         for line in line.split(|&byte| byte == end || byte == b'\r' && !ends_with_nul) {

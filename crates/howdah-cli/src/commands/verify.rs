@@ -7,7 +7,7 @@ use super::select::{check_ranges, select_options};
 use crate::args::{Command, VerifyArgs};
 use crate::exit;
 use crate::ui::{Reporter, Signals, Start};
-use howdah::{Error, ErrorKind, Location, TreeOptions, Verification};
+use howdah::{Error, ErrorKind, Location, PathList, TreeOptions, Verification};
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let reporter = reporter(&args.telling, false, false)?;
@@ -75,6 +75,9 @@ fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification
         reread: args.reread,
         ..select_options(&args.select)?
     };
+    if options.files.as_ref().is_some_and(PathList::is_empty) {
+        reporter.warn("the list of files is empty, so nothing is compared");
+    }
     start.set_pace(config.policy, args.connect.pace.limit.as_ref());
     let run = Run {
         config: &config,

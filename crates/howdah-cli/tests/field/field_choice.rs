@@ -662,13 +662,20 @@ fn t23_rules_in_files_need_not_match_and_an_empty_list_is_told_of() {
         done.err
     );
     fs::write(site.file("list"), "").unwrap();
-    let done = run(&["--files-from", &site.file("list")]);
-    assert_eq!(
-        (done.code, done.err.contains("list of files is empty")),
-        (Some(0), true),
-        "{}",
-        done.err
-    );
+    let list = site.file("list");
+    let (from, to) = (site.file("s"), server.url("d"));
+    let verify = ["verify", "--files-from", &list, &from, &to];
+    for done in [
+        run(&["--files-from", &list]),
+        site.run(Host::Here, "client", &verify, Input::None),
+    ] {
+        assert_eq!(
+            (done.code, done.err.contains("list of files is empty")),
+            (Some(0), true),
+            "{}",
+            done.err
+        );
+    }
     server.stop();
 }
 

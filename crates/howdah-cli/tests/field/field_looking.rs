@@ -250,6 +250,48 @@ fn names_with_wildcards_are_expanded_at_the_far_end() {
     assert!(Path::new(&site.root("copies/b.tar")).exists());
 }
 
+/// What a pattern found is a file, however it is called; so is what is named with `./` in front.
+#[test]
+fn a_file_that_is_called_like_made_up_bytes_is_that_file() {
+    let site = Site::new(100);
+    let server = site.serve();
+    let ways = Ways {
+        site: &site,
+        ssh: "ssh".to_owned(),
+    };
+    for name in ["zero:5", "null:"] {
+        fs::write(site.root(name), name).unwrap();
+    }
+    let to = |name: &str| site.file(name);
+    for (index, (source, content)) in [
+        ("zero?5", "zero:5"),
+        ("zero*", "zero:5"),
+        ("n*", "null:"),
+        ("./zero:5", "zero:5"),
+        ("zero:5", "\0\0\0\0\0"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let copy = to(&format!("copy{index}"));
+        ways.ok(&["cp", &server.url(source), &copy]);
+        assert_eq!(fs::read_to_string(copy).unwrap(), *content, "{source}");
+    }
+    fs::write(to("new"), "new").unwrap();
+    ways.ok(&["cp", &to("new"), &server.url("./null:")]);
+    assert_eq!(fs::read_to_string(site.root("null:")).unwrap(), "new");
+    ways.ok(&["cp", &to("new"), &server.url("null:")]);
+    ways.ok(&["verify", &to("new"), &server.url("n*")]);
+    ways.ok(&[
+        "cp",
+        "--remove-source-files",
+        &server.url("z*"),
+        &to("moved"),
+    ]);
+    assert_eq!(fs::read_to_string(to("moved")).unwrap(), "zero:5");
+    assert!(!Path::new(&site.root("zero:5")).exists());
+}
+
 #[test]
 fn clean_removes_what_nobody_writes_and_says_so() {
     let site = Site::new(120);

@@ -55,7 +55,8 @@ fn rules_come_from_files_in_their_order() {
     }
     fs::write(
         site.file("out"),
-        "# comment\n\n; another\n*.o\r\n- /build/\n",
+        // As an editor of Windows writes it: its mark belongs to no rule.
+        "\u{feff}*.o\r\n# comment\n\n; another\n- /build/\n",
     )
     .unwrap();
     fs::write(site.file("in"), "keep.o\n").unwrap();

@@ -1,12 +1,16 @@
 //! What a source is: what reading gives, not what its file system says.
 #![cfg(target_os = "linux")]
 
+use crate::support::place::content;
 use crate::support::process::Input;
+use crate::support::relay::{Fate, Relay, Way};
 use crate::support::{Host, Site};
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 const DIFFERENT: i32 = 15;
+const CHANGED: i32 = 13;
 
 /// Files whose size is told as 0 or as a page, and that hold something else; they do not change meanwhile.
 const GENERATED: [&str; 4] = [
@@ -111,4 +115,30 @@ fn t05_what_cannot_be_read_is_named_and_replaces_nothing() {
         }
     }
     server.stop();
+}
+
+/// A file is read ahead and hashed, and what is sent is read once more: what somebody wrote in between arrives otherwise than it was hashed.
+/// That is a source that has changed, and nothing that was wrong on the way.
+#[test]
+fn what_is_written_over_before_it_is_sent_has_changed() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let source = site.file("image");
+    fs::write(&source, content("image", 24 << 20)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let to = relay.url("image");
+    let args = ["cp", "--accept-new", "--limit", "60mbit", &source, &to];
+    let client = site.start(Host::Here, "client", &args, Input::None);
+    relay.await_bytes(Way::ToServer, 2 << 20, site.limit());
+    let file = fs::OpenOptions::new().write(true).open(&source).unwrap();
+    file.write_all_at(&[0; 1 << 20], 20 << 20).unwrap();
+    let done = client.finish();
+    done.assert_failed(CHANGED, &["image", "changed while it was read"]);
+    assert!(!std::path::Path::new(&site.root("image")).exists());
+    // And then it comes.
+    let to = server.url("image");
+    let args = ["cp", "--accept-new", &source, &to];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(fs::read(site.root("image")).unwrap() == fs::read(&source).unwrap());
 }

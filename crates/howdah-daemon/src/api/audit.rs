@@ -238,7 +238,8 @@ fn became(happened: &Happening, summary: Option<Value>) -> Became<'_> {
 /// What of the history of jobs is written down.
 const BECAME: [&str; 4] = ["submitted", "done", "failed", "cancelled"];
 
-/// Writes down what becomes of jobs, from where the daemon before has come to, for ever.
+/// Writes down what becomes of jobs, from where the daemon before has come to, for ever. How far it has come is noted when that is on the
+/// disk: whatever ends this daemon, some of it may be told twice, and none of it is missing.
 pub(super) async fn follow(
     audit: Arc<AuditLog>,
     reader: Reader,
@@ -254,7 +255,19 @@ pub(super) async fn follow(
             for each in &happened {
                 audit.write(&became(each, summary(each, &reader, &attempts)));
             }
-            position.set(last.event);
+            let (last, audit) = (last.event, Arc::clone(&audit));
+            let noted = tokio::task::spawn_blocking(move || {
+                if !audit.settle() {
+                    return None;
+                }
+                // If it cannot be written, some of it is told again by the next daemon.
+                let _ = position.set_durably(last);
+                Some(position)
+            });
+            let Ok(Some(noted)) = noted.await else {
+                return;
+            };
+            position = noted;
         }
         if written.changed().await.is_err() {
             return;

@@ -237,7 +237,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
             let reader = Reader::open(&history)?;
             let position = Position::load(place.join("audit-position"), reader.last_happened()?);
             position
-                .save()
+                .save_durably()
                 .map_err(system("the place in the history"))?;
             tokio::spawn(audit::follow(
                 audit,

@@ -1,7 +1,7 @@
 //! Copies that were interrupted are gone on with, or begun anew with a reason.
 
 use crate::common::copying::{Copy, MIB, group_value, holds, until};
-use crate::common::{batch, hash, names_in};
+use crate::common::{batch, hash, names_in, random_bytes};
 use howdah_core::RangeSet;
 use howdah_store::{GROUP, Sink, SinkOptions, SinkSpec, StoreError};
 use std::fs;
@@ -242,6 +242,30 @@ fn what_a_copy_that_was_ending_left_goes_when_the_next_is_in_place() {
     });
     // Looks whether anything else is left.
     copy.finish(second).unwrap();
+}
+
+/// The same where the older one notices later that its peer is gone.
+#[test]
+fn n6_what_a_copy_keeps_is_gone_when_it_ends_after_the_next_is_in_place() {
+    let mut copy = Copy::new(6 * MIB);
+    copy.interrupted(0..4);
+    let older = copy.sink();
+    assert_eq!(older.held().byte_count(), 4 * GROUP);
+    copy.data = random_bytes(6 * MIB);
+    fs::write(copy.source_path(), &copy.data).unwrap();
+    let mut newer = copy.sink();
+    assert!(newer.held().is_empty());
+    copy.write(&mut newer, 0..6);
+    newer.finish(6 * GROUP, Some(hash(&copy.data)));
+    copy.engine.outcome(&mut newer).unwrap();
+    assert_eq!(
+        names_in(&copy.there()).len(),
+        2,
+        "the older one has its part"
+    );
+    drop(older);
+    until("nothing is left", || names_in(&copy.there()) == ["file"]);
+    assert!(fs::read(copy.path()).unwrap() == copy.data);
 }
 
 #[test]

@@ -136,6 +136,12 @@ impl Sending {
         self.source.has_grown()
     }
 
+    /// That the source is not what was opened any more.
+    pub(crate) fn source_changed(&self) -> Option<Error> {
+        let unchanged = self.source.verify_unchanged();
+        unchanged.err().map(|e| crate::error::from_store(&e))
+    }
+
     /// Bytes that could be sent so far.
     pub(crate) fn ready_end(&self) -> u64 {
         self.source.ready_end()
