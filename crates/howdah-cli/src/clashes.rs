@@ -106,7 +106,8 @@ const OF_LEASES: [&str; 29] = [
 ];
 
 /// What a pipe has not. The flags of trees are told of with these words by `howdah cp`, too, where they are a habit.
-const NOT_OF_STREAMS: [&str; 28] = [
+const NOT_OF_STREAMS: [&str; 29] = [
+    "loops",
     "recursive",
     "preserve",
     "archive",

@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 mod begin;
 mod files;
 mod flight;
+mod lanes;
 mod progress;
 mod range;
 mod tree;
@@ -89,6 +90,8 @@ pub(crate) struct Client<'a> {
     tree_report: Option<TreeReport>,
     /// Of the content of the one file that was moved.
     hash: Option<[u8; 32]>,
+    /// Connections beside this one.
+    lanes: lanes::Lanes,
     /// All threads of this copy have a clone.
     threads: Arc<()>,
     /// Threads that give what came its names.
@@ -160,6 +163,7 @@ impl<'a> Client<'a> {
             tree_done: None,
             tree_report: None,
             hash: None,
+            lanes: lanes::Lanes::default(),
             threads: Arc::new(()),
             ending: Vec::new(),
             target: None,
@@ -234,6 +238,8 @@ impl<'a> Client<'a> {
     /// The result, once [`Application::keep_running`] has said no.
     pub(crate) fn into_result(mut self) -> Result<Summary, Error> {
         self.stop_tree();
+        self.machine.end();
+        self.lanes.end();
         for thread in self.ending.drain(..) {
             let _ = thread.join();
         }
@@ -450,6 +456,7 @@ impl<'a> Client<'a> {
                 self.end(now, Ok((self.local, side)));
                 connection.close(now, CloseCode::Done, "");
             }
+            Order::Lanes(token, most) => self.begin_lanes(token, most),
             Order::Failed(kind, message) => {
                 return Err(dialogue::failure(kind, &message, &self.peer()));
             }
@@ -478,7 +485,10 @@ impl<'a> Client<'a> {
             Place::Null { .. } => None,
         };
         let (object, size, holes) = (coming.object, coming.size, coming.holes.as_ref());
-        let receiving = Receiving::new(connection, object, place, size, coming.hash, holes)?;
+        let mut receiving = Receiving::new(connection, object, place, size, coming.hash, holes)?;
+        if window.is_none() && self.lanes_asked() > 1 {
+            receiving.share_in(size, holes, self.wake());
+        }
         self.machine.receives(receiving);
         if let Some(window) = window {
             connection.grant_window(object, window);
@@ -532,7 +542,7 @@ impl<'a> Client<'a> {
             {
                 sending.cut(connection);
             }
-            self.progress.bytes = connection.acked_bytes(object);
+            self.progress.bytes = sending.arrived_bytes(connection);
         }
         if let Some(news) = self.room.take_news() {
             let lack = news.map(|error| error.lack_of_space().unwrap_or_default());

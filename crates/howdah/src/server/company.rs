@@ -1,6 +1,7 @@
 //! What the loops of one server know of each other's sessions: how many a key has, which can be spared, what is put where, and
 //! what each wants of a rate that all share.
 
+use super::lanes::Offers;
 use super::session::Session;
 use super::shares::{Wish, grants};
 use crate::session::putting::Put;
@@ -22,6 +23,7 @@ struct Inner {
     /// How often a loop told the others to share a rate anew.
     changes: AtomicU64,
     state: Mutex<State>,
+    offers: Mutex<Offers>,
     /// Of each loop, for what is sent and for what is received.
     parts: Mutex<Vec<[Part; 2]>>,
 }
@@ -85,6 +87,7 @@ impl Company {
             over: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             state: Mutex::default(),
+            offers: Mutex::default(),
             parts: Mutex::new(vec![Default::default(); loops]),
         }))
     }
@@ -96,6 +99,15 @@ impl Company {
 
     fn parts(&self) -> MutexGuard<'_, Vec<[Part; 2]>> {
         self.0.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn loops(&self) -> usize {
+        self.0.loops
+    }
+
+    /// What others may join.
+    pub(super) fn offers(&self) -> MutexGuard<'_, Offers> {
+        self.0.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All loops end.

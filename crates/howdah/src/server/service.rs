@@ -38,6 +38,7 @@ use std::time::Duration;
 
 mod deeds;
 mod files;
+mod lanes;
 mod leases;
 mod opening;
 mod stay;
@@ -195,6 +196,7 @@ impl Service {
         };
         match session.machine.hear(message)? {
             Order::Nothing => {}
+            Order::Join(token, object) => self.join(key, connection, (token, object))?,
             Order::Pace(pace) => {
                 session.pace = pace;
                 session.keep_pace(now, connection);
@@ -284,6 +286,7 @@ impl Service {
             Does::Sends(sending) => Some(sending.object),
             Does::Receives(receiving) => Some(receiving.object),
             Does::Files(files) => Some(files.object()),
+            Does::Lane(lane) => Some(lane.object()),
             Does::Tree(tree) => {
                 tree.finish(connection);
                 None
@@ -391,6 +394,7 @@ impl Service {
             }
             Does::Lands(_) => return self.on_landing(key, connection),
             Does::Receives(_) => return self.receive(now, key, connection),
+            Does::Lane(_) => self.move_lane(key, connection),
             _ => {}
         }
         Ok(())
@@ -579,6 +583,7 @@ impl Application for Service {
         match self.sessions.get_mut(&key).map(Session::does) {
             Some(Does::Tree(tree)) => tree.read(object, offset, buffer),
             Some(Does::Files(files)) => files.read(object, offset, buffer),
+            Some(Does::Lane(lane)) => lane.read(object, offset, buffer),
             Some(Does::Sends(sending)) if sending.object == object => sending.read(offset, buffer),
             _ => buffer.fill(0),
         }
@@ -593,6 +598,7 @@ impl Application for Service {
                 && match session.machine.now() {
                     Does::Receives(receiving) => receiving.accepts_data(),
                     Does::Tree(tree) => tree.accepts_data(),
+                    Does::Lane(lane) => lane.accepts_data(),
                     _ => true,
                 }
         })
@@ -604,6 +610,7 @@ impl Application for Service {
         };
         match session.machine.now_mut() {
             Does::Tree(tree) => tree.place(object, buffer, parts),
+            Does::Lane(lane) => lane.place(object, buffer, parts),
             Does::Receives(receiving) if receiving.object == object => {
                 receiving.place(buffer, parts);
             }
