@@ -6,6 +6,7 @@ use crate::reconnect::REMEDY;
 use crate::session::at_cap::AtCap;
 use crate::session::dialogue::{self, side_report};
 use crate::session::from_connection;
+use crate::session::lanes::all_counted;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
@@ -199,6 +200,7 @@ impl<'a> Client<'a> {
         self.waker = Some(waker);
         self.progress.tunnelled = tunnelled;
         self.unanswered = None;
+        self.lanes = lanes::Lanes::default();
         self.step = Step::Connecting;
         self.machine = client::Client::new(self.task.wants());
         self.begin_flight(tunnelled);
@@ -434,7 +436,7 @@ impl<'a> Client<'a> {
                 }
                 self.progress.bytes = size;
                 connection.finish_sending(sending.object);
-                let mut local = side_report(self.start, &connection.stats());
+                let mut local = side_report(self.start, &all_counted(sending.hub(), connection));
                 let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
                 local.bottleneck = self
                     .at_cap
@@ -552,10 +554,10 @@ impl<'a> Client<'a> {
         if let Some(receiving) = self.machine.receiving_mut() {
             self.progress.bytes = connection.received_bytes(receiving.object);
             if let Some(arrived) = receiving.poll(now, connection)? {
-                let object = receiving.object;
+                let (object, hub) = (receiving.object, receiving.hub());
                 self.hash = receiving.told().and_then(|end| end.blake3);
                 connection.finish_receiving(object);
-                let mut side = side_report(self.start, &connection.stats());
+                let mut side = side_report(self.start, &all_counted(hub, connection));
                 side.hashed = arrived.hashed;
                 side.reread = arrived.reread;
                 connection.send_control(&Message::Done { object, side }.encode());

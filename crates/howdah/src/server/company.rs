@@ -23,7 +23,7 @@ struct Inner {
     /// How often a loop told the others to share a rate anew.
     changes: AtomicU64,
     state: Mutex<State>,
-    offers: Mutex<Offers>,
+    offers: Offers,
     /// Of each loop, for what is sent and for what is received.
     parts: Mutex<Vec<[Part; 2]>>,
 }
@@ -87,7 +87,7 @@ impl Company {
             over: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             state: Mutex::default(),
-            offers: Mutex::default(),
+            offers: Offers::default(),
             parts: Mutex::new(vec![Default::default(); loops]),
         }))
     }
@@ -101,13 +101,14 @@ impl Company {
         self.0.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn loops(&self) -> usize {
-        self.0.loops
+    /// What others may join.
+    pub(super) fn offers(&self) -> &Offers {
+        &self.0.offers
     }
 
-    /// What others may join.
-    pub(super) fn offers(&self) -> MutexGuard<'_, Offers> {
-        self.0.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// So many connections may move what a client would have moved by `wanted`: as many as there are loops.
+    pub(super) fn lanes(&self, wanted: u8) -> u8 {
+        u8::try_from(self.0.loops).map_or(wanted, |loops| wanted.min(loops))
     }
 
     /// All loops end.
@@ -262,6 +263,12 @@ impl Company {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_as_many_lanes_as_loops() {
+        let lanes = |loops, wanted| Company::new(loops, Vec::new()).lanes(wanted);
+        assert_eq!([lanes(1, 8), lanes(4, 8), lanes(4, 2)], [1, 4, 2]);
+    }
 
     #[test]
     fn what_a_key_has_on_all_loops_is_counted_once() {

@@ -1,11 +1,10 @@
 //! Connections that join a session of this server, on whichever loop they are.
 
-use super::company::Company;
 use crate::session::lanes::{Hub, Ticket, WeakHub};
 use crate::{Error, ErrorKind, PathBytes};
-use howdah_session::lanes;
 use howdah_store::Wake;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a client has to know to join.
 pub(super) type Token = [u8; 32];
@@ -22,7 +21,7 @@ struct Offer {
 
 /// All that there are.
 #[derive(Debug, Default)]
-pub(super) struct Offers(BTreeMap<Token, Offer>);
+pub(super) struct Offers(Mutex<BTreeMap<Token, Offer>>);
 
 /// A connection that may join.
 #[derive(Debug)]
@@ -32,11 +31,9 @@ pub(super) struct Joining {
     pub(super) path: PathBytes,
 }
 
-impl Company {
-    /// So many connections may move what a client has asked to be moved that way, if it would use `wanted`: as many as there are loops.
-    pub(super) fn lanes(&self, wanted: u8) -> u8 {
-        let loops = u8::try_from(self.loops()).unwrap_or(lanes::MOST);
-        wanted.min(loops)
+impl Offers {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Token, Offer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets others join, with the token that is returned. `None`: this system gives nothing that nobody can guess.
@@ -55,16 +52,16 @@ impl Company {
             most,
             path,
         };
-        let mut offers = self.offers();
+        let mut all = self.all();
         // Each session has one at most: what is over goes with the next.
-        offers.0.retain(|_, offer| offer.hub.upgrade().is_some());
-        offers.0.insert(token, offer);
+        all.retain(|_, offer| offer.hub.upgrade().is_some());
+        all.insert(token, offer);
         Some(token)
     }
 
     /// Joins, as a connection of that client, which `wake` wakes. Whatever is wrong, it hears the same.
     pub(super) fn join(&self, client: &str, token: &Token, wake: Wake) -> Result<Joining, Error> {
-        let offer = self.offers().0.get(token).cloned();
+        let offer = self.all().get(token).cloned();
         let joining = offer.and_then(|offer| {
             let is_his = !client.is_empty() && offer.client == client;
             let hub = offer.hub.upgrade().filter(|_| is_his)?;
@@ -99,13 +96,13 @@ mod tests {
 
     #[test]
     fn only_whoever_has_the_key_and_was_told_the_token_joins_and_only_while_something_moves() {
-        let company = Company::new(3, Vec::new());
+        let offers = Offers::default();
         let (landed, hub) = moving();
-        let token = company.offer("anna", &hub, 3, "a".into()).expect("numbers");
+        let token = offers.offer("anna", &hub, 3, "a".into()).expect("numbers");
         let (other_landed, other_hub) = moving();
-        let other = company.offer("ben", &other_hub, 3, "b".into());
+        let other = offers.offer("ben", &other_hub, 3, "b".into());
         let other = other.expect("numbers");
-        let join = |client, token: &Token| company.join(client, token, wake());
+        let join = |client, token: &Token| offers.join(client, token, wake());
         let mut forged = token;
         forged[31] ^= 1;
         for (client, token) in [
@@ -133,13 +130,7 @@ mod tests {
         // What is over is forgotten when somebody begins.
         drop(other_landed);
         let (_landed, hub) = moving();
-        company.offer("anna", &hub, 3, "a".into()).expect("numbers");
-        assert_eq!(company.offers().0.len(), 1);
-    }
-
-    #[test]
-    fn there_are_as_many_lanes_as_loops() {
-        let lanes = |loops, wanted| Company::new(loops, Vec::new()).lanes(wanted);
-        assert_eq!([lanes(1, 8), lanes(4, 8), lanes(4, 2)], [1, 4, 2]);
+        offers.offer("anna", &hub, 3, "a".into()).expect("numbers");
+        assert_eq!(offers.all().len(), 1);
     }
 }

@@ -12,6 +12,7 @@ use crate::session::blocking::BlockingJobs;
 use crate::session::dialogue::{self, side_report};
 use crate::session::from_connection;
 use crate::session::kept::KEPT_MAX;
+use crate::session::lanes::all_counted;
 use crate::session::places::Places;
 use crate::session::putting::Put;
 use crate::{Cancel, Error, ErrorKind};
@@ -240,7 +241,8 @@ impl Service {
             }
             Order::Thank(sending, end) => {
                 connection.finish_sending(sending.object);
-                let mut side = side_report(session.start, &connection.stats());
+                let counted = all_counted(sending.hub(), connection);
+                let mut side = side_report(session.start, &counted);
                 side.hashed = sending.hashed();
                 side.bottleneck = session
                     .at_cap
@@ -425,13 +427,14 @@ impl Service {
             return Ok(());
         };
         let (object, told) = (receiving.object, receiving.told());
+        let hub = receiving.hub();
         session.machine.end();
         let put = session.put.take();
         if let Some(lease) = put.and_then(|put| put.lease) {
             return self.land(key, (connection, object), lease);
         }
         connection.finish_receiving(object);
-        let mut side = side_report(session.start, &connection.stats());
+        let mut side = side_report(session.start, &all_counted(hub, connection));
         side.hashed = arrived.hashed;
         side.reread = arrived.reread;
         side.bottleneck = session.at_cap.verdict(connection, 0);
@@ -490,7 +493,8 @@ impl Service {
                 self.note_files(key, &error);
                 if let Some(mut session) = self.sessions.remove(&key) {
                     self.control.tell(session.moved(connection, Span::ZERO));
-                    let busy = session.is_busy();
+                    // A copy goes on without one of its lanes.
+                    let busy = session.is_busy() && session.does().lane().is_none();
                     let kept = session.does().receiving();
                     let kept = kept.map_or(0, |receiving| receiving.kept_bytes());
                     self.put_away(session.machine.end(), session.place.take());

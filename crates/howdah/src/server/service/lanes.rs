@@ -38,7 +38,7 @@ impl Service {
         };
         let Some(hub) = session.hub() else { return };
         let path = session.deed.first();
-        let token = self.company.offer(&session.key, &hub, most, path);
+        let token = self.company.offers().offer(&session.key, &hub, most, path);
         if let Some(token) = token {
             connection.send_control(&Message::Lanes { token, most }.encode());
         }
@@ -57,7 +57,7 @@ impl Service {
         };
         session.deed = Deed::new("join what moves", &[]);
         may_act(self.audit.as_deref())?;
-        let joining = self.company.join(&session.key, &token, wake)?;
+        let joining = self.company.offers().join(&session.key, &token, wake)?;
         session.deed = Deed::new("move a part of", std::slice::from_ref(&joining.path));
         let is_sender = matches!(joining.hub, crate::session::lanes::Hub::Sends(_));
         let object = if is_sender {

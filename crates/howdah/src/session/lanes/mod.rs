@@ -12,7 +12,7 @@ pub(crate) use outlet::{Feed, Outlet};
 use crate::{Error, ErrorKind};
 use howdah_core::ObjectId;
 use howdah_net::Placement;
-use howdah_proto::Connection;
+use howdah_proto::{Connection, Stats};
 use howdah_store::{SinkSide, SourceReader, Wake};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -20,6 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// An object that is smaller is moved before a second connection is there.
 pub(crate) const WORTH_IT: u64 = 16 << 20;
+
+/// What a lane has counted is told at each so many looks at it.
+const COUNTED_EVERY: u32 = 32;
 
 /// What the lanes of one object have in common.
 #[derive(Default)]
@@ -33,8 +36,24 @@ struct Common {
 #[derive(Default)]
 struct Watchers {
     last: u64,
-    /// Of the lanes that joined.
-    wakes: BTreeMap<u64, Wake>,
+    /// Of the lanes that joined: how each is woken, and what it has counted.
+    lanes: BTreeMap<u64, (Wake, Stats)>,
+    /// What those have counted that are gone.
+    gone: Stats,
+}
+
+/// What is sent and lost of both together; all else is that of the first.
+fn both(a: Stats, b: &Stats) -> Stats {
+    Stats {
+        bytes_sent: a.bytes_sent.saturating_add(b.bytes_sent),
+        datagrams_sent: a.datagrams_sent.saturating_add(b.datagrams_sent),
+        data_bytes_repeated: a.data_bytes_repeated.saturating_add(b.data_bytes_repeated),
+        tail_bytes_repeated: a.tail_bytes_repeated.saturating_add(b.tail_bytes_repeated),
+        packets_acked: a.packets_acked.saturating_add(b.packets_acked),
+        packets_lost: a.packets_lost.saturating_add(b.packets_lost),
+        peer_sink_drops: a.peer_sink_drops.saturating_add(b.peer_sink_drops),
+        ..a
+    }
 }
 
 impl std::fmt::Debug for Common {
@@ -52,7 +71,13 @@ impl Common {
     }
 
     fn wake_all(&self) {
-        let wakes: Vec<_> = self.watchers().wakes.values().cloned().collect();
+        let watchers = self.watchers();
+        let wakes: Vec<_> = watchers
+            .lanes
+            .values()
+            .map(|(wake, _)| Arc::clone(wake))
+            .collect();
+        drop(watchers);
         for wake in wakes {
             wake();
         }
@@ -81,7 +106,11 @@ pub(crate) struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.common.watchers().wakes.remove(&self.number);
+        let mut watchers = self.common.watchers();
+        if let Some((_, counted)) = watchers.lanes.remove(&self.number) {
+            watchers.gone = both(watchers.gone, &counted);
+        }
+        drop(watchers);
         self.common.joined.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -112,7 +141,7 @@ impl Hub {
         let mut watchers = common.watchers();
         watchers.last += 1;
         let number = watchers.last;
-        watchers.wakes.insert(number, wake);
+        watchers.lanes.insert(number, (wake, Stats::default()));
         drop(watchers);
         let ticket = Ticket {
             common: Arc::clone(common),
@@ -129,6 +158,13 @@ impl Hub {
 
     pub(crate) fn is_over(&self) -> bool {
         self.common().is_over()
+    }
+
+    /// What all lanes have sent and lost, if that of the session has counted `own`.
+    pub(crate) fn counted(&self, own: Stats) -> Stats {
+        let watchers = self.common().watchers();
+        let all = watchers.lanes.values().map(|(_, counted)| counted);
+        all.fold(both(own, &watchers.gone), both)
     }
 
     pub(crate) fn downgrade(&self) -> WeakHub {
@@ -163,9 +199,16 @@ impl Hub {
             object,
             part,
             hub: self.clone(),
-            _ticket: ticket,
+            ticket,
+            looks: 0,
         })
     }
+}
+
+/// What the connection of a session has counted, and those that joined it.
+pub(crate) fn all_counted(hub: Option<Hub>, connection: &Connection) -> Stats {
+    let own = connection.stats();
+    hub.map_or(own, |hub| hub.counted(own))
 }
 
 /// A [`Hub`] that ends with its object.
@@ -198,7 +241,8 @@ pub(crate) struct Lane {
     object: ObjectId,
     part: Part,
     hub: Hub,
-    _ticket: Ticket,
+    ticket: Ticket,
+    looks: u32,
 }
 
 impl Lane {
@@ -262,11 +306,23 @@ impl Lane {
                 }
             }
         }
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(COUNTED_EVERY) {
+            self.count(connection);
+        }
         self.hub.is_over()
+    }
+
+    fn count(&self, connection: &Connection) {
+        let mut watchers = self.ticket.common.watchers();
+        if let Some((_, counted)) = watchers.lanes.get_mut(&self.ticket.number) {
+            *counted = connection.stats();
+        }
     }
 
     /// Nothing more of it is wanted.
     pub(crate) fn finish(&self, connection: &mut Connection) {
+        self.count(connection);
         connection.finish_sending(self.object);
         connection.finish_receiving(self.object);
     }
