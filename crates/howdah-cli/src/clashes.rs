@@ -106,8 +106,7 @@ const OF_LEASES: [&str; 29] = [
 ];
 
 /// What a pipe has not. The flags of trees are told of with these words by `howdah cp`, too, where they are a habit.
-const NOT_OF_STREAMS: [&str; 29] = [
-    "loops",
+const NOT_OF_STREAMS: [&str; 28] = [
     "recursive",
     "preserve",
     "archive",

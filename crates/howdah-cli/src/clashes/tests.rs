@@ -279,7 +279,6 @@ fn what_clashes_with_pipes() {
             "no-perms: never",
             "mkpath: never",
             "link-dest: never",
-            "loops: never",
             "dry-run: never",
             "manifest: never",
             "receipt: never",
