@@ -81,25 +81,22 @@ impl Pieces {
         let count = self.lanes.len() as u64;
         let mine = self.lanes.get_mut(&lane)?;
         let returned = self.back.iter().next();
-        let piece = match returned {
-            Some(range) => {
-                let (piece, _) = range.split_at(PIECE_MAX);
-                self.back.remove(piece);
-                piece
-            }
-            None => {
-                let end = ready_end.min(self.size);
-                let rest = ByteRange::new(self.next, end);
-                let Some(gap) = self.held.missing(rest).next() else {
-                    self.next = self.next.max(end);
-                    return None;
-                };
-                let left = self.size - gap.start;
-                let long = (left / (PARTS * count)).clamp(PIECE_MIN, PIECE_MAX);
-                let (piece, _) = gap.split_at(long);
-                self.next = piece.end;
-                piece
-            }
+        let piece = if let Some(range) = returned {
+            let (piece, _) = range.split_at(PIECE_MAX);
+            self.back.remove(piece);
+            piece
+        } else {
+            let end = ready_end.min(self.size);
+            let rest = ByteRange::new(self.next, end);
+            let Some(gap) = self.held.missing(rest).next() else {
+                self.next = self.next.max(end);
+                return None;
+            };
+            let left = self.size - gap.start;
+            let long = (left / (PARTS * count)).clamp(PIECE_MIN, PIECE_MAX);
+            let (piece, _) = gap.split_at(long);
+            self.next = piece.end;
+            piece
         };
         mine.push(piece);
         Some(piece)

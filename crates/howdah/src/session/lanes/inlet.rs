@@ -1,7 +1,7 @@
 //! Where the lanes of an object that comes bring it.
 
 use super::Common;
-use howdah_core::{ByteRange, RangeSet};
+use howdah_core::{ByteRange, RangeSet, Rate};
 use howdah_net::Placement;
 use howdah_proto::SinkState;
 use howdah_store::{Backlog, Batch, Part, SinkSide, Wake};
@@ -68,7 +68,7 @@ impl Inlet {
 
     /// How far the sink is behind, as one of its senders has to know.
     pub(crate) fn sink_state(&self, backlog: &Backlog) -> SinkState {
-        let drain = backlog.drain_rate.map_or(0, |rate| rate.bits_per_sec());
+        let drain = backlog.drain_rate.map_or(0, Rate::bits_per_sec);
         SinkState {
             queued_bytes: backlog.queued_bytes,
             capacity_bytes: backlog.capacity_bytes,

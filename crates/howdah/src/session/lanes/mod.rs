@@ -43,7 +43,7 @@ struct Watchers {
 }
 
 /// What is sent and lost of both together; all else is that of the first.
-fn both(a: Stats, b: &Stats) -> Stats {
+fn both(a: &Stats, b: &Stats) -> Stats {
     Stats {
         bytes_sent: a.bytes_sent.saturating_add(b.bytes_sent),
         datagrams_sent: a.datagrams_sent.saturating_add(b.datagrams_sent),
@@ -52,7 +52,7 @@ fn both(a: Stats, b: &Stats) -> Stats {
         packets_acked: a.packets_acked.saturating_add(b.packets_acked),
         packets_lost: a.packets_lost.saturating_add(b.packets_lost),
         peer_sink_drops: a.peer_sink_drops.saturating_add(b.peer_sink_drops),
-        ..a
+        ..*a
     }
 }
 
@@ -108,7 +108,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut watchers = self.common.watchers();
         if let Some((_, counted)) = watchers.lanes.remove(&self.number) {
-            watchers.gone = both(watchers.gone, &counted);
+            watchers.gone = both(&watchers.gone, &counted);
         }
         drop(watchers);
         self.common.joined.fetch_sub(1, Ordering::Relaxed);
@@ -161,10 +161,12 @@ impl Hub {
     }
 
     /// What all lanes have sent and lost, if that of the session has counted `own`.
-    pub(crate) fn counted(&self, own: Stats) -> Stats {
+    pub(crate) fn counted(&self, own: &Stats) -> Stats {
         let watchers = self.common().watchers();
         let all = watchers.lanes.values().map(|(_, counted)| counted);
-        all.fold(both(own, &watchers.gone), both)
+        all.fold(both(own, &watchers.gone), |sum, counted| {
+            both(&sum, counted)
+        })
     }
 
     pub(crate) fn downgrade(&self) -> WeakHub {
@@ -208,7 +210,7 @@ impl Hub {
 /// What the connection of a session has counted, and those that joined it.
 pub(crate) fn all_counted(hub: Option<Hub>, connection: &Connection) -> Stats {
     let own = connection.stats();
-    hub.map_or(own, |hub| hub.counted(own))
+    hub.map_or(own, |hub| hub.counted(&own))
 }
 
 /// A [`Hub`] that ends with its object.
