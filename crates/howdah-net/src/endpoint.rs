@@ -54,6 +54,8 @@ pub struct Endpoint {
     spares: Spares,
     /// Read and not looked at yet.
     arrivals: Arrivals<Parcel>,
+    /// To whom its socket is connected.
+    aimed: Option<SocketAddr>,
     drops_at: Time,
     gather: Gather,
     /// Of the loops of its port, if there are others.
@@ -100,6 +102,7 @@ impl Endpoint {
             receive_buffers: Vec::new(),
             spares: Spares::default(),
             arrivals: Arrivals::default(),
+            aimed: None,
             drops_at: Time::ZERO,
             gather: Gather::default(),
             mail: None,
@@ -128,13 +131,29 @@ impl Endpoint {
         self.port.as_ref().map(UdpPort::report)
     }
 
+    /// Has its socket hear only that address from now on, to which its one [connection](Self::connect) will be: for whoever may connect no socket
+    /// then.
+    ///
+    /// # Errors
+    ///
+    /// There is no way there.
+    pub fn aim(&mut self, remote: SocketAddr) -> io::Result<()> {
+        let remote = UdpPort::canonical(remote);
+        let is_aimed = self.aimed.replace(remote) == Some(remote);
+        // A connected socket hears that nobody listens. (BSD refuses addresses on such sockets.)
+        #[cfg(target_os = "linux")]
+        if let (false, Some(port)) = (is_aimed, &self.port) {
+            port.socket().connect(remote)?;
+        }
+        let _ = is_aimed;
+        Ok(())
+    }
+
     /// Opens a connection.
     pub fn connect(&mut self, remote: SocketAddr) -> io::Result<ConnKey> {
         let remote = UdpPort::canonical(remote);
-        // A connected socket hears that nobody listens. (BSD refuses addresses on such sockets.)
-        #[cfg(target_os = "linux")]
-        if let (false, Some(port)) = (self.machine.accepts() || Lanes::is_one(remote), &self.port) {
-            port.socket().connect(remote)?;
+        if !self.machine.accepts() && !Lanes::is_one(remote) {
+            self.aim(remote)?;
         }
         let now = self.clock.now();
         self.machine.connect(now, remote).map_err(io::Error::other)

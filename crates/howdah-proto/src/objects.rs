@@ -159,6 +159,19 @@ impl Outgoing {
         }
     }
 
+    /// Nobody else brings these bytes after all: they are sent from here.
+    pub(crate) fn unskip(&mut self, id: ObjectId, range: ByteRange) {
+        let Some(object) = self.objects.get_mut(id) else {
+            return;
+        };
+        object.acked.remove(range);
+        // What lies further on comes by itself.
+        let passed = ByteRange::new(range.start, range.end.min(object.next));
+        if !passed.is_empty() {
+            self.repair.push_back((id, passed));
+        }
+    }
+
     /// Nothing more of that object will be sent.
     pub(crate) fn close(&mut self, id: ObjectId) {
         self.objects.remove(id);
@@ -368,9 +381,13 @@ impl Incoming {
     /// These bytes are there from elsewhere: whoever sends them again sends them for nothing.
     pub(crate) fn note_present(&mut self, id: ObjectId, ranges: &RangeSet) {
         if let Some(object) = self.objects.get_mut(id) {
+            let before = object.received.range_count();
             for range in ranges.iter() {
                 object.received.insert(range);
             }
+            // What joins pieces of the peer's makes them fewer; pieces from elsewhere are not the peer's.
+            let fewer = before.saturating_sub(object.received.range_count());
+            self.pieces = self.pieces.saturating_sub(fewer);
             self.may_be_complete = true;
         }
     }
@@ -577,6 +594,56 @@ mod tests {
         incoming.place(ID, ByteRange::new(30, 40)).unwrap();
         assert_eq!(incoming.take_complete(), Some(ID));
         assert_eq!(incoming.received_bytes(ID), 50);
+    }
+
+    #[test]
+    fn what_somebody_else_does_not_bring_is_sent_after_all() {
+        let mut out = Outgoing::default();
+        out.open(ID, Some(60), u64::MAX);
+        out.set_ready(ID, 60);
+        let mut theirs = RangeSet::new();
+        theirs.insert(ByteRange::new(10, 20));
+        theirs.insert(ByteRange::new(30, 60));
+        out.skip(ID, &theirs);
+        assert_eq!(out.next_data(|_| 100).unwrap().range.end, 10);
+        assert_eq!(out.next_data(|_| 100).unwrap().range.end, 30);
+        assert!(out.is_all_sent());
+        // One that was passed over, and one that lies ahead in part.
+        out.unskip(ID, ByteRange::new(12, 18));
+        let again = out.next_data(|_| 100).unwrap();
+        assert_eq!((again.range, again.again), (ByteRange::new(12, 18), true));
+        out.unskip(ID, ByteRange::new(40, 50));
+        assert!(!out.is_all_sent());
+        assert_eq!(
+            out.next_data(|_| 100).unwrap().range,
+            ByteRange::new(40, 50)
+        );
+        assert!(out.next_data(|_| 100).is_none());
+    }
+
+    #[test]
+    fn pieces_that_others_join_are_counted_no_more() {
+        let mut incoming = Incoming::default();
+        assert!(incoming.open(ID, None, u64::MAX));
+        for at in 0..1_000 {
+            let range = ByteRange::new(20 * at, 20 * at + 10);
+            incoming.place(ID, range).unwrap();
+            let mut theirs = RangeSet::new();
+            theirs.insert(ByteRange::new(20 * at + 10, 20 * at + 20));
+            incoming.note_present(ID, &theirs);
+        }
+        // Each began behind what came from elsewhere, or was joined to it.
+        assert_eq!(incoming.pieces, 1);
+        for at in (2_000..3_000).rev() {
+            incoming
+                .place(ID, ByteRange::new(20 * at, 20 * at + 10))
+                .unwrap();
+        }
+        assert_eq!(incoming.pieces, 1_001);
+        let mut theirs = RangeSet::new();
+        theirs.insert(ByteRange::new(20_000, 60_000));
+        incoming.note_present(ID, &theirs);
+        assert_eq!(incoming.pieces, 1);
     }
 
     #[test]

@@ -39,6 +39,7 @@ impl Parts for Bench {
     type Question = ();
     type Tree = ();
     type Files = ();
+    type Lane = ();
 }
 
 fn report(what: &str, mut run: impl FnMut()) {

@@ -93,6 +93,8 @@ pub enum Order<S> {
     FilesOpen(ObjectId),
     /// The server's figures. It is over.
     Thanks(SideReport),
+    /// Others may join with that token, so many with this one: of the one object that moves.
+    Lanes([u8; 32], u8),
 }
 
 /// See the module. `S` is what a driver needs to read and send an object, `R` to receive and write it.
@@ -172,6 +174,10 @@ where
     /// Whether it has all that it wanted although the server may be gone: only figures are missing, and not what it has removed.
     pub fn has_all(&self) -> bool {
         self.stage == Stage::Thanking && !self.removes() && !self.lacks
+    }
+
+    fn moves_one(&self) -> bool {
+        matches!(self.wants, Wants::Put | Wants::Get)
     }
 
     fn removes(&self) -> bool {
@@ -295,9 +301,17 @@ where
                     None => Order::Nothing,
                 }
             }
+            Message::Lanes { token, most } if is_heard && self.moves_one() => {
+                Order::Lanes(token, most)
+            }
+            // All of it is here, or there.
+            Message::Lanes { .. } if self.moves_one() => Order::Nothing,
             Message::Put { .. }
             | Message::PutLease(_)
             | Message::IntoPlan(_)
+            | Message::Lanes { .. }
+            | Message::Join { .. }
+            | Message::Joined { .. }
             | Message::Get { .. }
             | Message::Sending { .. }
             | Message::Pace(_)

@@ -41,6 +41,7 @@ mod filter;
 pub mod fuzzing;
 mod gate;
 pub mod holes;
+pub mod lanes;
 mod manifest;
 mod matcher;
 mod memory;

@@ -247,6 +247,26 @@ pub enum Message {
     PutLease(LeasePut),
     /// Client: the tree that is put next goes into the room of a plan. The path that its request has means nothing.
     IntoPlan(PlanPlace),
+    /// Server, to a client that has said behind its request [how many](crate::lanes::MOST) lanes it would use: others may bring a part
+    /// of what moves.
+    Lanes {
+        /// What a connection has to know that joins.
+        token: [u8; 32],
+        /// So many connections may move it, this one included.
+        most: u8,
+    },
+    /// Client, as the first on another connection: it moves a part of what another one of the same key moves.
+    Join {
+        /// As [`Message::Lanes`] told it.
+        token: [u8; 32],
+        /// The object in which its part comes, if the client sends.
+        object: ObjectId,
+    },
+    /// Server: it does.
+    Joined {
+        /// The object in which its part comes, or goes.
+        object: ObjectId,
+    },
 }
 
 /// What one side used and sent.

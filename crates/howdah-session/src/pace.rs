@@ -52,6 +52,26 @@ impl Pace {
         }
     }
 
+    /// What each of so many connections keeps that move one object together.
+    #[must_use]
+    pub fn split(self, connections: u16) -> Self {
+        if connections < 2 {
+            return self;
+        }
+        let each = |bps: u64| bps / u64::from(connections);
+        Self {
+            policy: match self.policy {
+                WirePolicy::Fixed { rate_bps } => WirePolicy::Fixed {
+                    rate_bps: each(rate_bps),
+                },
+                other => other,
+            },
+            limit_bps: self.limit_bps.map(each),
+            paused: self.paused,
+            share_of: self.share_of.max(1).saturating_mul(connections),
+        }
+    }
+
     /// The same, and nothing at all if so.
     #[must_use]
     pub fn resting_if(self, rests: bool) -> Self {

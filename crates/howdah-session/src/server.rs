@@ -5,6 +5,7 @@
 //! Nothing --asked--> Begins --open--> Sends --Done--> Nothing
 //!                                `--> Receives --stored--> Nothing, or Lands first
 //!                                `--> Answers, Tree, Files --over--> Nothing
+//! Nothing --joins--> Lane --the other session's object is over--> Nothing
 //! ```
 
 use crate::files::FilesRequest;
@@ -38,6 +39,8 @@ pub trait Parts {
     type Tree: Debug;
     /// Answers questions about files.
     type Files: Debug;
+    /// Moves a part of what another session moves.
+    type Lane: Debug;
 }
 
 /// What a session does.
@@ -64,6 +67,8 @@ pub enum Does<P: Parts> {
     Tree(P::Tree),
     /// It has said that it answers questions about files.
     Files(P::Files),
+    /// A part of what another session moves.
+    Lane(P::Lane),
 }
 
 /// What somebody asks for with [`Message::Put`] or [`Message::PutLease`].
@@ -121,6 +126,9 @@ pub enum Order<P: Parts> {
     Failed(u8, String),
     /// It is to go that fast.
     Pace(Pace),
+    /// Let it bring a part of what the session with that token moves, in that object if it comes from the client; then
+    /// [`does`](Server::does).
+    Join([u8; 32], ObjectId),
 }
 
 /// Why a message has no meaning.
@@ -171,6 +179,7 @@ parts! {
     question Answers Question,
     tree Tree Tree,
     files Files Files,
+    lane Lane Lane,
 }
 
 impl<P: Parts> Does<P> {
@@ -189,7 +198,8 @@ impl<P: Parts> Does<P> {
                 Some(Wait::Progress)
             }
             Self::Receives(receiving) => receiving.as_ref().waits_for_end().then_some(Wait::End),
-            Self::Sends(_) => None,
+            // What it is a part of has clocks of its own.
+            Self::Sends(_) | Self::Lane(_) => None,
         }
     }
 }
@@ -258,6 +268,7 @@ impl<P: Parts> Server<P> {
             {
                 return Ok(self.begin(message)?);
             }
+            Message::Join { token, object } if is_free => return Ok(Order::Join(token, object)),
             Message::Selection(part) if is_free => self.asked.note(part)?,
             Message::IntoPlan(into) if is_free => self.into = Some(into),
             Message::Holes { object, ranges } => self.holes.note(object, ranges),
@@ -318,6 +329,9 @@ impl<P: Parts> Server<P> {
             | Message::FilesOpen { .. }
             | Message::AskFiles(_)
             | Message::Pace(_)
+            | Message::Lanes { .. }
+            | Message::Join { .. }
+            | Message::Joined { .. }
             | Message::Thanks { .. } => return out_of_turn(),
         }
         Ok(Order::Nothing)

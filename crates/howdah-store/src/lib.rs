@@ -100,9 +100,10 @@ pub use quota::Quota;
 pub use room::RoomWait;
 pub use root::Root;
 pub use sink::{
-    Backlog, GroupValue, Outcome, RangeFile, Sink, SinkOptions, SinkSpec, wait_for_leftovers,
+    Backlog, GroupValue, Outcome, RangeFile, Sink, SinkOptions, SinkSide, SinkSpec,
+    wait_for_leftovers,
 };
-pub use source::{Finished, Source, SourceSpec, is_generated};
+pub use source::{Finished, Source, SourceReader, SourceSpec, is_generated};
 pub use space::Lack;
 pub use stale::temp_name;
 pub use target::{Held, Target};

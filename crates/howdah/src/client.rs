@@ -6,6 +6,7 @@ use crate::reconnect::REMEDY;
 use crate::session::at_cap::AtCap;
 use crate::session::dialogue::{self, side_report};
 use crate::session::from_connection;
+use crate::session::lanes::all_counted;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 mod begin;
 mod files;
 mod flight;
+mod lanes;
 mod progress;
 mod range;
 mod tree;
@@ -89,6 +91,8 @@ pub(crate) struct Client<'a> {
     tree_report: Option<TreeReport>,
     /// Of the content of the one file that was moved.
     hash: Option<[u8; 32]>,
+    /// Connections beside this one.
+    lanes: lanes::Lanes,
     /// All threads of this copy have a clone.
     threads: Arc<()>,
     /// Threads that give what came its names.
@@ -160,6 +164,7 @@ impl<'a> Client<'a> {
             tree_done: None,
             tree_report: None,
             hash: None,
+            lanes: lanes::Lanes::default(),
             threads: Arc::new(()),
             ending: Vec::new(),
             target: None,
@@ -195,6 +200,7 @@ impl<'a> Client<'a> {
         self.waker = Some(waker);
         self.progress.tunnelled = tunnelled;
         self.unanswered = None;
+        self.lanes = lanes::Lanes::default();
         self.step = Step::Connecting;
         self.machine = client::Client::new(self.task.wants());
         self.begin_flight(tunnelled);
@@ -234,6 +240,8 @@ impl<'a> Client<'a> {
     /// The result, once [`Application::keep_running`] has said no.
     pub(crate) fn into_result(mut self) -> Result<Summary, Error> {
         self.stop_tree();
+        self.machine.end();
+        self.lanes.end();
         for thread in self.ending.drain(..) {
             let _ = thread.join();
         }
@@ -428,7 +436,7 @@ impl<'a> Client<'a> {
                 }
                 self.progress.bytes = size;
                 connection.finish_sending(sending.object);
-                let mut local = side_report(self.start, &connection.stats());
+                let mut local = side_report(self.start, &all_counted(sending.hub(), connection));
                 let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
                 local.bottleneck = self
                     .at_cap
@@ -450,6 +458,7 @@ impl<'a> Client<'a> {
                 self.end(now, Ok((self.local, side)));
                 connection.close(now, CloseCode::Done, "");
             }
+            Order::Lanes(token, most) => self.begin_lanes(token, most),
             Order::Failed(kind, message) => {
                 let error = dialogue::failure(kind, &message, &self.peer());
                 let sending = self.machine.sending_mut();
@@ -483,7 +492,10 @@ impl<'a> Client<'a> {
             Place::Null { .. } => None,
         };
         let (object, size, holes) = (coming.object, coming.size, coming.holes.as_ref());
-        let receiving = Receiving::new(connection, object, place, size, coming.hash, holes)?;
+        let mut receiving = Receiving::new(connection, object, place, size, coming.hash, holes)?;
+        if window.is_none() && self.lanes_asked() > 1 {
+            receiving.share_in(size, holes, self.wake());
+        }
         self.machine.receives(receiving);
         if let Some(window) = window {
             connection.grant_window(object, window);
@@ -537,7 +549,7 @@ impl<'a> Client<'a> {
             {
                 sending.cut(connection);
             }
-            self.progress.bytes = connection.acked_bytes(object);
+            self.progress.bytes = sending.arrived_bytes(connection);
         }
         if let Some(news) = self.room.take_news() {
             let lack = news.map(|error| error.lack_of_space().unwrap_or_default());
@@ -547,10 +559,10 @@ impl<'a> Client<'a> {
         if let Some(receiving) = self.machine.receiving_mut() {
             self.progress.bytes = connection.received_bytes(receiving.object);
             if let Some(arrived) = receiving.poll(now, connection)? {
-                let object = receiving.object;
+                let (object, hub) = (receiving.object, receiving.hub());
                 self.hash = receiving.told().and_then(|end| end.blake3);
                 connection.finish_receiving(object);
-                let mut side = side_report(self.start, &connection.stats());
+                let mut side = side_report(self.start, &all_counted(hub, connection));
                 side.hashed = arrived.hashed;
                 side.reread = arrived.reread;
                 connection.send_control(&Message::Done { object, side }.encode());

@@ -23,6 +23,9 @@ pub struct CopyConfig {
     pub policy: RatePolicy,
     /// With [`RatePolicy::Fair`]: the copy is one of so many, a stripe's, that count as one flow to others.
     pub share: Share,
+    /// Loops that move one object (a file, `zero:`, `null:`; not a tree or a pipe), 1 to 8, each with a thread and a connection of its own, as
+    /// far as the server has as many and is reached over UDP. Together they count as one flow to others.
+    pub loops: u8,
     /// An upper bound to the rate, and a pause, that may change while the copy runs.
     pub throttle: Throttle,
     /// The peer counts as lost after this long without a sign of life.
@@ -80,6 +83,7 @@ impl CopyConfig {
             trust: Trust::Strict,
             policy: RatePolicy::Fair,
             share: Share::WHOLE,
+            loops: 1,
             throttle: Throttle::new(),
             idle_timeout: Span::from_secs(8),
             duration_limit: None,

@@ -85,6 +85,11 @@ pub(crate) fn reach(
         // Others would have to make room for a train.
         let is_fair = protocol.policy == Policy::Fair;
         protocol.train = matches!(way, Way::Udp(_)) && is_fair && client.sends_much();
+        let of_lanes = Config {
+            path: None,
+            train: false,
+            ..protocol.clone()
+        };
         let patience = protocol.handshake_timeout.as_millis() / 1000;
         let open = || open(way, protocol, clock, line.far_end);
         // The threads of a tunnel hear the network, too.
@@ -106,6 +111,11 @@ pub(crate) fn reach(
             client.advise(&advice);
         }
         client.begin_attempt(endpoint.waker(), tunnel.is_some());
+        if let Way::Udp(address) = way {
+            let spares =
+                (0..client.lanes_wanted()).filter_map(|_| spare(address, &of_lanes, clock));
+            client.lend(spares.collect(), address);
+        }
         let run = || {
             (config.ready)();
             match line.far_end {
@@ -170,12 +180,7 @@ fn open(
     let opened = match way {
         Way::Udp(address) => {
             // Each address has a socket of its own: a connected one hears that nobody listens.
-            let any: SocketAddr = if address.is_ipv4() {
-                (Ipv4Addr::UNSPECIFIED, 0).into()
-            } else {
-                (Ipv6Addr::UNSPECIFIED, 0).into()
-            };
-            howdah_net::bind(any)
+            howdah_net::bind(any(address))
                 .and_then(|socket| Endpoint::new(socket, config, clock))
                 .and_then(|mut endpoint| endpoint.connect(address).map(|_| (endpoint, None)))
         }
@@ -203,6 +208,27 @@ fn open(
         Way::Tcp(address) => format!("{address} (TCP): {}", why(address, error)),
         Way::Channel => format!("the ssh channel: {error}"),
     })
+}
+
+/// A loop for one more connection to that address: whoever is in a sandbox makes no socket, nor connects one. `None`: the copy goes on without.
+fn spare(address: SocketAddr, protocol: &Config, clock: Clock) -> Option<Endpoint> {
+    let config = EndpointConfig {
+        protocol: protocol.clone(),
+        accept: false,
+    };
+    let socket = howdah_net::bind(any(address)).ok()?;
+    let mut endpoint = Endpoint::new(socket, config, clock).ok()?;
+    endpoint.aim(address).ok()?;
+    Some(endpoint)
+}
+
+/// Any address of that one's family.
+fn any(address: SocketAddr) -> SocketAddr {
+    if address.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
+    }
 }
 
 /// What a user must know who expects the speed of UDP.

@@ -100,6 +100,11 @@ impl Task {
         }
     }
 
+    /// Whether it is one object of which parts may go by several connections.
+    pub(crate) fn is_one_object(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::Get { .. })
+    }
+
     /// Whether files are moved.
     pub(crate) fn is_copy(&self) -> bool {
         match self {

@@ -90,6 +90,12 @@ pub(crate) struct CpArgs {
     #[arg(long, value_name = "TIME", value_parser = values::measured)]
     pub(crate) time: Option<Span>,
 
+    /// Threads that move one file (or zero:), 1 to 8, each with a connection of its own, as far as the server has as many loops
+    ///
+    /// For copies that end at what one core can do: 'howdah serve' has a loop for each core. Together they count as one flow to others.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value = "1")]
+    pub(crate) loops: u8,
+
     #[command(flatten)]
     pub(crate) flight: FlightArgs,
 

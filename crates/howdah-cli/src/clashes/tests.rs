@@ -27,6 +27,7 @@ const VALUES: [(&str, &str); 38] = [
     ("manifest-hash", "b3"),
     ("max-age", "9d"),
     ("max-delete", "9"),
+    ("loops", "2"),
     ("max-size", "9MB"),
     ("memory", "64MiB"),
     ("min-age", "1d"),

@@ -33,6 +33,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter())?;
     config.duration_limit = args.time;
+    config.loops = args.loops;
     config.growing = args.outcome.growing;
     arrival(&mut config, &args.arrival, reporter);
     let options = TreeOptions {

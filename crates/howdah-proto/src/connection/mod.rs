@@ -30,7 +30,7 @@ use crate::sent::SentPackets;
 use crate::space::Ids;
 use crate::trap::{Trap, left_out_of};
 use howdah_core::num::floor_to_u64;
-use howdah_core::{ObjectId, RangeSet, Rate, Span, Time};
+use howdah_core::{ByteRange, ObjectId, RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use smallvec::SmallVec;
@@ -334,6 +334,11 @@ impl Connection {
     /// The receiver has these bytes of `id` from elsewhere: they count as confirmed and are not sent.
     pub fn skip_sending(&mut self, id: ObjectId, ranges: &RangeSet) {
         self.streams.outgoing.skip(id, ranges);
+    }
+
+    /// Nobody else brings these bytes of `id`, which were [skipped](Self::skip_sending): they are sent after all.
+    pub fn send_after_all(&mut self, id: ObjectId, range: ByteRange) {
+        self.streams.outgoing.unskip(id, range);
     }
 
     /// Stops sending that object, done or not.

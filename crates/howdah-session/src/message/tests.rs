@@ -1,5 +1,6 @@
 use super::*;
 use crate::files::{AttestedFile, FileVersion};
+use crate::lanes::MOST;
 use crate::pace::WirePolicy;
 use crate::resume::GROUP;
 use crate::{PathList, Rule};
@@ -82,6 +83,27 @@ fn f13_patience_stands_behind_a_message_where_older_programs_do_not_look() {
     assert_eq!(Message::patience(&bytes), PATIENCE_MAX);
     assert_eq!(Message::patience(b""), Duration::ZERO);
     assert_eq!(Message::patience(b"\x02\xff"), Duration::ZERO);
+}
+
+#[test]
+fn o9_how_many_lanes_are_wanted_stands_where_older_programs_do_not_look() {
+    let put = Message::Room { lack: None };
+    let bytes = put.encode_with(&(300u64, 4u8));
+    assert_eq!(Message::patience(&bytes), Duration::from_mins(5));
+    assert_eq!(Message::more(&bytes), Some((300u64, 4u8)));
+    assert_eq!(Message::decode(&bytes).unwrap(), put);
+    // What an older client says has none.
+    let old = put.encode_patient(Span::from_secs(300));
+    assert_eq!(Message::more::<(u64, u8)>(&old), None);
+    let get = put.encode_with(&(true, 4u8));
+    assert_eq!(Message::more(&get), Some(true));
+    assert_eq!(
+        Message::more::<(bool, u8)>(&put.encode_with(&true)),
+        None::<(bool, u8)>
+    );
+    for (said, wanted) in [(None, 1), (Some(0), 1), (Some(4), 4), (Some(255), MOST)] {
+        assert_eq!(crate::lanes::wanted(said), wanted);
+    }
 }
 
 #[test]
@@ -470,6 +492,9 @@ fn of_neither() -> impl Strategy<Value = Message> {
         Just(Message::OpenFiles),
         object().prop_map(|answers| Message::FilesOpen { answers }),
         vec((any::<u64>(), request()), 0..3).prop_map(Message::AskFiles),
+        any::<([u8; 32], u8)>().prop_map(|(token, most)| Message::Lanes { token, most }),
+        (any::<[u8; 32]>(), object()).prop_map(|(token, object)| Message::Join { token, object }),
+        object().prop_map(|object| Message::Joined { object }),
     ]
 }
 

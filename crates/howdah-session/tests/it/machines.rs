@@ -78,6 +78,7 @@ impl Parts for Test {
     type Question = ();
     type Tree = ();
     type Files = ();
+    type Lane = ();
 }
 
 const BEGINS: Does<Test> = Does::Begins {

@@ -137,6 +137,33 @@ enum Inner {
     Thread(Threaded),
 }
 
+/// Hands batches to a [`Sink`] beside it, from another thread. Nothing comes of them once the sink is gone.
+#[derive(Debug)]
+pub struct SinkSide(Inlet);
+
+impl SinkSide {
+    /// As [`Sink::submit`] does.
+    pub fn submit(&mut self, batch: Batch) -> Result<(), Batch> {
+        self.0.submit(batch)
+    }
+
+    /// As [`Sink::take_spare`] does.
+    pub fn take_spare(&mut self) -> Option<Vec<u8>> {
+        self.0.take_spare()
+    }
+
+    /// As [`Sink::backlog`] says it.
+    pub fn backlog(&self) -> Backlog {
+        self.0.backlog()
+    }
+
+    /// Another one, for one more thread.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self(self.0.beside())
+    }
+}
+
 /// Everything that has a thread: files and pipes.
 #[derive(Debug)]
 struct Threaded {
@@ -372,6 +399,14 @@ impl Sink {
                 }
                 threaded.inlet.submit(batch)
             }
+        }
+    }
+
+    /// Takes batches from another thread as well; `None` for what is written in order.
+    pub fn side(&self) -> Option<SinkSide> {
+        match &self.0 {
+            Inner::Thread(threaded) if !threaded.ordered => Some(SinkSide(threaded.inlet.beside())),
+            _ => None,
         }
     }
 

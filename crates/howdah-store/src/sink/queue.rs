@@ -5,10 +5,10 @@ use crate::Wake;
 use crate::batch::Batch;
 use howdah_core::{Rate, Span};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError};
 use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Buffers that may wait to be taken back: 32 MiB of 64 KiB buffers. Of a stream, which keeps what it holds in others, some.
@@ -49,7 +49,8 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct Inlet {
     sender: Sender<Message>,
-    spares: Receiver<Vec<u8>>,
+    /// Shared with the inlets [beside](Self::beside) it.
+    spares: Arc<Mutex<Receiver<Vec<u8>>>>,
     /// Buffers that came free on this side.
     own_spares: Vec<Vec<u8>>,
     max_spares: usize,
@@ -91,7 +92,7 @@ pub(super) fn queue(bound: usize, max_spares: usize, wake: Wake) -> (Inlet, Outl
     });
     let inlet = Inlet {
         sender,
-        spares: spare_receiver,
+        spares: Arc::new(Mutex::new(spare_receiver)),
         own_spares: Vec::new(),
         max_spares,
         shared: Arc::clone(&shared),
@@ -108,6 +109,17 @@ pub(super) fn queue(bound: usize, max_spares: usize, wake: Wake) -> (Inlet, Outl
 }
 
 impl Inlet {
+    /// Another way into the same queue, for another thread.
+    pub(super) fn beside(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+            spares: Arc::clone(&self.spares),
+            own_spares: Vec::new(),
+            max_spares: self.max_spares,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
     pub(super) fn submit(&mut self, batch: Batch) -> Result<(), Batch> {
         if !batch.is_sound() {
             return Err(batch);
@@ -159,7 +171,7 @@ impl Inlet {
     pub(super) fn take_spare(&mut self) -> Option<Vec<u8>> {
         self.own_spares
             .pop()
-            .or_else(|| self.spares.try_recv().ok())
+            .or_else(|| self.spares.try_lock().ok()?.try_recv().ok())
     }
 
     pub(super) fn backlog(&self) -> Backlog {
@@ -191,6 +203,8 @@ impl Inlet {
 
     pub(super) fn abort(&self) {
         self.shared.aborted.store(true, Ordering::SeqCst);
+        // A writer that waits would not notice while there are inlets beside this one.
+        let _ = self.sender.send(Message::Batch(Batch::default()));
     }
 }
 

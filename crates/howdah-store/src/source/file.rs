@@ -147,16 +147,11 @@ impl FileSource {
     }
 
     pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        let shared = &*self.shared;
-        shared
-            .file
-            .read_exact_at(buf, offset)
-            .map_err(|e| match e.kind() {
-                io::ErrorKind::UnexpectedEof => StoreError::SourceChanged {
-                    path: shared.path.clone(),
-                },
-                _ => StoreError::from_io(&shared.path, "read", e),
-            })
+        self.shared.read_at(offset, buf)
+    }
+
+    pub(super) fn reader(&self) -> FileReader {
+        FileReader(Arc::clone(&self.shared))
     }
 
     pub(super) fn poll_finished(&mut self) -> Option<Result<Finished, StoreError>> {
@@ -168,6 +163,20 @@ impl FileSource {
     }
 }
 
+/// Reads what is ready of a file, beside its [`FileSource`].
+#[derive(Clone, Debug)]
+pub(super) struct FileReader(Arc<Shared>);
+
+impl FileReader {
+    pub(super) fn ready_end(&self) -> u64 {
+        self.0.cursor.done()
+    }
+
+    pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.0.read_at(offset, buf)
+    }
+}
+
 impl Drop for FileSource {
     fn drop(&mut self) {
         self.shared.cursor.stop();
@@ -175,6 +184,17 @@ impl Drop for FileSource {
 }
 
 impl Shared {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.file
+            .read_exact_at(buf, offset)
+            .map_err(|e| match e.kind() {
+                io::ErrorKind::UnexpectedEof => StoreError::SourceChanged {
+                    path: self.path.clone(),
+                },
+                _ => StoreError::from_io(&self.path, "read", e),
+            })
+    }
+
     fn verify_unchanged(&self) -> Result<(), StoreError> {
         self.look_again().map(|_| ())
     }

@@ -55,6 +55,34 @@ pub struct Finished {
 #[derive(Debug)]
 pub struct Source(Inner);
 
+/// Reads what a [`Source`] has ready, beside it and from any thread. Of files and zeros, which can be read from several places.
+#[derive(Clone, Debug)]
+pub struct SourceReader(Reads);
+
+#[derive(Clone, Debug)]
+enum Reads {
+    File(file::FileReader),
+    Zero(u64),
+}
+
+impl SourceReader {
+    /// As [`Source::ready_end`] says it.
+    pub fn ready_end(&self) -> u64 {
+        match &self.0 {
+            Reads::File(file) => file.ready_end(),
+            Reads::Zero(size) => *size,
+        }
+    }
+
+    /// As [`Source::read_at`] does.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        match &self.0 {
+            Reads::File(file) => file.read_at(offset, buf),
+            Reads::Zero(size) => zero::read_at(*size, offset, buf),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Inner {
     File(file::FileSource),
@@ -158,6 +186,15 @@ impl Source {
                 Inner::Pipe(pipe::PipeSource::new(reader, name, hash, wake, limits)?)
             }
         }))
+    }
+
+    /// Reads beside it; `None` for what is read once.
+    pub fn reader(&self) -> Option<SourceReader> {
+        match &self.0 {
+            Inner::File(file) => Some(SourceReader(Reads::File(file.reader()))),
+            Inner::Zero(zero) => Some(SourceReader(Reads::Zero(zero.size()))),
+            Inner::Pipe(_) | Inner::Generated(..) => None,
+        }
     }
 
     /// Bytes in the object; `None` while a pipe has not ended.

@@ -54,23 +54,26 @@ impl ZeroSource {
     }
 
     pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        if offset
-            .checked_add(buf.len() as u64)
-            .is_none_or(|end| end > self.size)
-        {
-            return Err(StoreError::other(
-                Path::new("zero:"),
-                "read",
-                "beyond the end",
-            ));
-        }
-        buf.fill(0);
-        Ok(())
+        read_at(self.size, offset, buf)
     }
 
     pub(super) fn poll_finished(&mut self) -> Option<Result<Finished, StoreError>> {
         self.slot.poll()
     }
+}
+
+/// Of so many zeros.
+pub(super) fn read_at(size: u64, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    let end = offset.checked_add(buf.len() as u64);
+    if end.is_none_or(|end| end > size) {
+        return Err(StoreError::other(
+            Path::new("zero:"),
+            "read",
+            "beyond the end",
+        ));
+    }
+    buf.fill(0);
+    Ok(())
 }
 
 impl Drop for ZeroSource {

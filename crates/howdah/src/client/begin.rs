@@ -30,6 +30,7 @@ impl Client<'_> {
         })?;
         let judgement = self.outside.judge(key, self.wake());
         self.step = Step::Judging(judgement);
+        self.lanes.is_of(peer_key);
         Ok(())
     }
 
@@ -37,6 +38,7 @@ impl Client<'_> {
     pub(super) fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
         let pace = pace::wanted(self.config.policy, self.config.share, &self.config.throttle);
         // What a server refuses for seconds makes it slow for long afterwards.
+        let pace = pace.split(self.hub().map_or(1, |hub| hub.count()));
         let pace = pace.resting_if(self.peer_is_busy && self.task.is_put());
         if pace == self.pace {
             return;
@@ -85,6 +87,10 @@ impl Client<'_> {
                 let mode = source.mode();
                 let mut sending = Sending::new(connection, object, source, hash, None);
                 sending.cuttable = cuttable;
+                let lanes = self.lanes_asked();
+                if lanes > 1 {
+                    sending.share_out();
+                }
                 if !cuttable {
                     sending.leave_out_holes(connection);
                 }
@@ -101,7 +107,13 @@ impl Client<'_> {
                     reread: self.config.reread,
                     mode,
                 };
-                connection.send_control(&put.encode_patient(self.config.wait_for_space));
+                let patience = self.config.wait_for_space;
+                connection.send_control(&if lanes > 1 {
+                    let seconds = patience.as_millis().div_ceil(1000);
+                    put.encode_with(&(seconds, lanes))
+                } else {
+                    put.encode_patient(patience)
+                });
                 self.machine.sends(sending);
             }
             Task::PutLease(lease) => {
@@ -129,7 +141,10 @@ impl Client<'_> {
                     held,
                     values,
                 };
-                connection.send_control(&if self.config.growing {
+                let lanes = self.lanes_asked();
+                connection.send_control(&if lanes > 1 {
+                    get.encode_with(&(self.config.growing, lanes))
+                } else if self.config.growing {
                     get.encode_with(&true)
                 } else {
                     get.encode()

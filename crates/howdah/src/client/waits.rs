@@ -19,7 +19,7 @@ impl Client<'_> {
         let has_all = match (&self.task, self.machine.sending()) {
             (Task::Files { desk }, _) => desk.is_waiting(),
             (_, Some(sending)) => {
-                let arrived = connection.acked_bytes(sending.object);
+                let arrived = sending.arrived_bytes(connection);
                 sending.told().is_some_and(|end| end.size == arrived)
             }
             (_, None) => false,

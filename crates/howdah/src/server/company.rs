@@ -1,6 +1,7 @@
 //! What the loops of one server know of each other's sessions: how many a key has, which can be spared, what is put where, and
 //! what each wants of a rate that all share.
 
+use super::lanes::Offers;
 use super::session::Session;
 use super::shares::{Wish, grants};
 use crate::session::putting::Put;
@@ -22,6 +23,7 @@ struct Inner {
     /// How often a loop told the others to share a rate anew.
     changes: AtomicU64,
     state: Mutex<State>,
+    offers: Offers,
     /// Of each loop, for what is sent and for what is received.
     parts: Mutex<Vec<[Part; 2]>>,
 }
@@ -85,6 +87,7 @@ impl Company {
             over: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             state: Mutex::default(),
+            offers: Offers::default(),
             parts: Mutex::new(vec![Default::default(); loops]),
         }))
     }
@@ -96,6 +99,16 @@ impl Company {
 
     fn parts(&self) -> MutexGuard<'_, Vec<[Part; 2]>> {
         self.0.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What others may join.
+    pub(super) fn offers(&self) -> &Offers {
+        &self.0.offers
+    }
+
+    /// So many connections may move what a client would have moved by `wanted`: as many as there are loops.
+    pub(super) fn lanes(&self, wanted: u8) -> u8 {
+        u8::try_from(self.0.loops).map_or(wanted, |loops| wanted.min(loops))
     }
 
     /// All loops end.
@@ -250,6 +263,12 @@ impl Company {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_as_many_lanes_as_loops() {
+        let lanes = |loops, wanted| Company::new(loops, Vec::new()).lanes(wanted);
+        assert_eq!([lanes(1, 8), lanes(4, 8), lanes(4, 2)], [1, 4, 2]);
+    }
 
     #[test]
     fn what_a_key_has_on_all_loops_is_counted_once() {

@@ -12,6 +12,7 @@ use crate::session::blocking::BlockingJobs;
 use crate::session::dialogue::{self, side_report};
 use crate::session::from_connection;
 use crate::session::kept::KEPT_MAX;
+use crate::session::lanes::all_counted;
 use crate::session::places::Places;
 use crate::session::putting::Put;
 use crate::{Cancel, Error, ErrorKind};
@@ -38,6 +39,7 @@ use std::time::Duration;
 
 mod deeds;
 mod files;
+mod lanes;
 mod leases;
 mod opening;
 mod stay;
@@ -195,6 +197,7 @@ impl Service {
         };
         match session.machine.hear(message)? {
             Order::Nothing => {}
+            Order::Join(token, object) => self.join(key, connection, (token, object))?,
             Order::Pace(pace) => {
                 session.pace = pace;
                 session.keep_pace(now, connection);
@@ -238,7 +241,8 @@ impl Service {
             }
             Order::Thank(sending, end) => {
                 connection.finish_sending(sending.object);
-                let mut side = side_report(session.start, &connection.stats());
+                let counted = all_counted(sending.hub(), connection);
+                let mut side = side_report(session.start, &counted);
                 side.hashed = sending.hashed();
                 side.bottleneck = session
                     .at_cap
@@ -284,6 +288,7 @@ impl Service {
             Does::Sends(sending) => Some(sending.object),
             Does::Receives(receiving) => Some(receiving.object),
             Does::Files(files) => Some(files.object()),
+            Does::Lane(lane) => Some(lane.object()),
             Does::Tree(tree) => {
                 tree.finish(connection);
                 None
@@ -391,6 +396,7 @@ impl Service {
             }
             Does::Lands(_) => return self.on_landing(key, connection),
             Does::Receives(_) => return self.receive(now, key, connection),
+            Does::Lane(_) => self.move_lane(key, connection),
             _ => {}
         }
         Ok(())
@@ -421,13 +427,14 @@ impl Service {
             return Ok(());
         };
         let (object, told) = (receiving.object, receiving.told());
+        let hub = receiving.hub();
         session.machine.end();
         let put = session.put.take();
         if let Some(lease) = put.and_then(|put| put.lease) {
             return self.land(key, (connection, object), lease);
         }
         connection.finish_receiving(object);
-        let mut side = side_report(session.start, &connection.stats());
+        let mut side = side_report(session.start, &all_counted(hub, connection));
         side.hashed = arrived.hashed;
         side.reread = arrived.reread;
         side.bottleneck = session.at_cap.verdict(connection, 0);
@@ -486,7 +493,8 @@ impl Service {
                 self.note_files(key, &error);
                 if let Some(mut session) = self.sessions.remove(&key) {
                     self.control.tell(session.moved(connection, Span::ZERO));
-                    let busy = session.is_busy();
+                    // A copy goes on without one of its lanes.
+                    let busy = session.is_busy() && session.does().lane().is_none();
                     let kept = session.does().receiving();
                     let kept = kept.map_or(0, |receiving| receiving.kept_bytes());
                     self.put_away(session.machine.end(), session.place.take());
@@ -579,6 +587,7 @@ impl Application for Service {
         match self.sessions.get_mut(&key).map(Session::does) {
             Some(Does::Tree(tree)) => tree.read(object, offset, buffer),
             Some(Does::Files(files)) => files.read(object, offset, buffer),
+            Some(Does::Lane(lane)) => lane.read(object, offset, buffer),
             Some(Does::Sends(sending)) if sending.object == object => sending.read(offset, buffer),
             _ => buffer.fill(0),
         }
@@ -593,6 +602,7 @@ impl Application for Service {
                 && match session.machine.now() {
                     Does::Receives(receiving) => receiving.accepts_data(),
                     Does::Tree(tree) => tree.accepts_data(),
+                    Does::Lane(lane) => lane.accepts_data(),
                     _ => true,
                 }
         })
@@ -604,6 +614,7 @@ impl Application for Service {
         };
         match session.machine.now_mut() {
             Does::Tree(tree) => tree.place(object, buffer, parts),
+            Does::Lane(lane) => lane.place(object, buffer, parts),
             Does::Receives(receiving) if receiving.object == object => {
                 receiving.place(buffer, parts);
             }

@@ -10,6 +10,7 @@ use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::files::serving::Serving;
 use crate::session::kept::Early;
+use crate::session::lanes::Lane;
 use crate::session::pace;
 use crate::session::places::Place;
 use crate::session::putting::Put;
@@ -39,6 +40,7 @@ impl Parts for Driven {
     type Question = Chore;
     type Tree = Tree;
     type Files = Serving;
+    type Lane = Lane;
 }
 
 /// Who shares a rate, and in which direction.
@@ -87,6 +89,8 @@ pub(super) struct Session {
     pub(super) room: RoomWait,
     /// What it asks for may grow.
     pub(super) growing: bool,
+    /// So many connections would move what it asks for, if it is one object.
+    pub(super) lanes_wanted: u8,
     /// It has everything that was sent; what is to go then is being removed.
     pub(super) removing: bool,
     /// Another connection of the same client wants to go on with it.
@@ -143,6 +147,7 @@ impl Session {
         let sends = match self.machine.now() {
             Does::Sends(_) => true,
             Does::Tree(tree) => tree.is_sender(),
+            Does::Lane(lane) => !lane.is_receiver(),
             _ => false,
         };
         let reads = sends && connection.send_limit() == SendLimit::Source;
@@ -179,6 +184,7 @@ impl Session {
             put: None,
             room: RoomWait::default(),
             growing: false,
+            lanes_wanted: 1,
             removing: false,
             superseded: Arc::default(),
             entered,
@@ -211,6 +217,7 @@ impl Session {
         match self.does() {
             Does::Receives(receiving) => receiving.take_spare(),
             Does::Tree(tree) => tree.take_spare(),
+            Does::Lane(lane) => lane.take_spare(),
             _ => None,
         }
     }
@@ -227,10 +234,12 @@ impl Session {
 
     /// What it may move at most, in each direction.
     pub(super) fn cap(&self) -> Option<Rate> {
-        [self.rights.max_rate, self.share]
-            .into_iter()
-            .flatten()
-            .min()
+        // What its key may have, all connections have together that move the same.
+        let of_key = self.rights.max_rate.map(|most| match self.hub() {
+            Some(hub) => Rate::from_bits_per_sec(most.bits_per_sec() / u64::from(hub.count())),
+            None => most,
+        });
+        [of_key, self.share].into_iter().flatten().min()
     }
 
     /// Puts the limits, and what the client wants, in force.
@@ -299,6 +308,7 @@ impl Session {
     pub(super) fn receives(&self) -> bool {
         match self.machine.now() {
             Does::Tree(tree) => tree.is_receiver(),
+            Does::Lane(lane) => lane.is_receiver(),
             _ => self.put.is_some(),
         }
     }

@@ -282,3 +282,23 @@ fn a39_a_key_that_is_good_no_more_begins_nothing_in_a_session_that_is_there() {
     };
     assert_eq!(ask(dir.path(), good, vec![Ask::Put("new", 1)]), [Ok(())]);
 }
+
+/// Whoever tries tokens is told the same each time, and after some tries is cut off.
+#[test]
+fn who_joins_with_a_token_that_was_made_up_joins_nothing() {
+    let dir = tempfile::tempdir().expect("a place");
+    let join = |first: u8| {
+        let mut token = [7; 32];
+        token[0] = first;
+        let object = ObjectId::new(0);
+        Ask::Say(Box::new(Message::Join { token, object }))
+    };
+    let asks = vec![Ask::Put("a", 100), join(1), join(2), Ask::Put("b", 100)];
+    let heard = ask(dir.path(), KeyOptions::default(), asks);
+    let nothing = || Err("there is nothing to join with that".to_owned());
+    assert_eq!(heard, [Ok(()), nothing(), nothing(), Ok(())]);
+    let tries = (0..20).map(join).collect();
+    let heard = ask(dir.path(), KeyOptions::default(), tries);
+    assert!((1..20).contains(&heard.len()), "{heard:?}");
+    assert!(heard.iter().all(|answer| *answer == nothing()), "{heard:?}");
+}

@@ -6,6 +6,7 @@ pub(crate) mod chore;
 pub(crate) mod dialogue;
 pub(crate) mod files;
 pub(crate) mod kept;
+pub(crate) mod lanes;
 mod large;
 pub(crate) mod pace;
 pub(crate) mod places;

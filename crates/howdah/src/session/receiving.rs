@@ -1,5 +1,6 @@
 //! The half of a transfer that receives and writes.
 
+use super::lanes::{Hub, Landed, WORTH_IT};
 use crate::{Error, ErrorKind};
 use howdah_core::{ObjectId, RangeSet, Time};
 use howdah_net::Placement;
@@ -7,7 +8,7 @@ use howdah_proto::Connection;
 use howdah_proto::SinkState;
 use howdah_session::Window;
 use howdah_session::transfer::{Arrived, End, Incoming, contradiction};
-use howdah_store::{Batch, Limits, Part, Sink};
+use howdah_store::{Batch, Limits, Part, Sink, Wake};
 
 /// Room that must be left for accepting data: one receive buffer and its copy.
 const ROOM_BYTES: u64 = 2 * 65_536;
@@ -52,6 +53,8 @@ pub(crate) struct Receiving {
     granted: u64,
     /// Of a sink that writes in order.
     window: Option<Window>,
+    /// If others may bring a part of it.
+    landed: Option<Landed>,
     failed: Option<Error>,
 }
 
@@ -108,8 +111,35 @@ impl Receiving {
             granted: window.unwrap_or(0),
             // At the beginning its end is its length.
             window: window.map(|bytes| Window::new(bytes, Limits::default().reorder_bytes)),
+            landed: None,
             failed: None,
         }
+    }
+
+    /// Other connections may bring some of its `size` bytes from now on, if it is worth it; `holes` do not come. `wake` wakes this one. Before
+    /// anything of it is placed.
+    pub(crate) fn share_in(&mut self, size: Option<u64>, holes: Option<&RangeSet>, wake: Wake) {
+        let Some(size) = size.filter(|size| *size >= WORTH_IT) else {
+            return;
+        };
+        let side = match &self.place {
+            Place::Null { .. } => None,
+            Place::Store(sink) => match sink.side() {
+                Some(side) => Some(side),
+                None => return,
+            },
+        };
+        let mut there = self.incoming.held().clone();
+        for range in holes.iter().flat_map(|holes| holes.iter()) {
+            there.insert(range);
+        }
+        self.landed = Some(Landed::new(size, there, side, wake));
+    }
+
+    /// Where others may join, if they may.
+    pub(crate) fn hub(&self) -> Option<Hub> {
+        let landed = self.landed.as_ref()?;
+        Some(Hub::Receives(landed.inlet().clone()))
     }
 
     /// A window of so many bytes already, before it is known what can be written out in a round trip.
@@ -132,24 +162,34 @@ impl Receiving {
             Place::Null { .. } => true,
             Place::Store(sink) => {
                 let backlog = sink.backlog();
-                self.failed.is_none() && backlog.queued_bytes + ROOM_BYTES <= backlog.capacity_bytes
+                let has_room = match &self.landed {
+                    Some(landed) => landed.inlet().has_room(Some(backlog)),
+                    None => backlog.queued_bytes + ROOM_BYTES <= backlog.capacity_bytes,
+                };
+                self.failed.is_none() && has_room
             }
         }
     }
 
     /// Takes received bytes, and perhaps the buffer that they stand in.
     pub(crate) fn place(&mut self, buffer: &mut Vec<u8>, parts: &[Placement]) {
+        // What others have brought is not written again.
+        let claimed = self.landed.as_ref().map(|l| l.inlet().claim(parts));
         match &mut self.place {
             Place::Null { bytes } => *bytes += parts.iter().map(|p| p.range.len()).sum::<u64>(),
             Place::Store(sink) => {
-                let parts = parts.iter().map(|p| Part {
+                let as_part = |p: &Placement| Part {
                     at: p.at as u32,
                     len: p.range.len() as u32,
                     offset: p.range.start,
-                });
+                };
+                let parts = claimed.unwrap_or_else(|| parts.iter().map(as_part).collect());
+                if parts.is_empty() {
+                    return;
+                }
                 let batch = Batch {
                     buf: std::mem::take(buffer),
-                    parts: parts.collect(),
+                    parts,
                 };
                 if let Err(batch) = sink.submit(batch) {
                     // Room was asked for, so the sink has failed and will say why.
@@ -225,6 +265,13 @@ impl Receiving {
         if let Some(state) = self.sink_state() {
             connection.set_sink_state(state);
         }
+        if let Some(landed) = &self.landed {
+            let news = landed.take_news();
+            let news = news.map_err(|why| Error::new(ErrorKind::Protocol, why))?;
+            if !news.is_empty() {
+                connection.note_present(self.object, &news);
+            }
+        }
         self.advance(now, connection)
     }
 
@@ -243,6 +290,9 @@ impl Receiving {
             return None;
         };
         let backlog = sink.backlog();
+        if let Some(landed) = &self.landed {
+            return Some(landed.inlet().sink_state(&backlog));
+        }
         Some(SinkState {
             queued_bytes: backlog.queued_bytes,
             capacity_bytes: backlog.capacity_bytes,

@@ -1,5 +1,6 @@
 //! The half of a transfer that reads and sends.
 
+use super::lanes::{Feed, Hub, Outlet};
 use crate::Error;
 use howdah_core::{ObjectId, RangeSet, Span, Time};
 use howdah_proto::{Connection, SendLimit};
@@ -18,6 +19,8 @@ pub(crate) struct Sending {
     outgoing: Outgoing,
     /// It ends when somebody says so; its size is not told before.
     pub(crate) cuttable: bool,
+    /// If others may send a part of it.
+    feed: Option<Feed>,
     read_error: Option<StoreError>,
     next_values: Time,
     pub(crate) waits: Shares,
@@ -112,6 +115,7 @@ impl Sending {
             source,
             outgoing: Outgoing::new(object, hash),
             cuttable: false,
+            feed: None,
             read_error: None,
             next_values: Time::ZERO,
             waits: Shares::default(),
@@ -123,11 +127,33 @@ impl Sending {
         }
     }
 
+    /// Takes it in pieces from now on, if it is worth it: other connections may send some of them. Before anything of it leaves.
+    pub(crate) fn share_out(&mut self) {
+        self.feed = Outlet::of(&self.source).map(|outlet| Feed::first(&outlet, self.object));
+    }
+
+    /// Where others may join, if they may.
+    pub(crate) fn hub(&self) -> Option<Hub> {
+        let feed = self.feed.as_ref()?;
+        Some(Hub::Sends(feed.outlet().clone()))
+    }
+
     /// Leaves the file's holes out and tells which they are. Before the object is announced.
-    pub(crate) fn leave_out_holes(&self, connection: &mut Connection) {
+    pub(crate) fn leave_out_holes(&mut self, connection: &mut Connection) {
         if let Some(holes) = self.source.holes() {
             connection.send_control(&holes::announce(self.object, holes).encode());
-            connection.skip_sending(self.object, holes);
+            match &mut self.feed {
+                Some(feed) => feed.leave_out(connection, holes),
+                None => connection.skip_sending(self.object, holes),
+            }
+        }
+    }
+
+    /// Bytes of it that the receiver has, by whichever way.
+    pub(crate) fn arrived_bytes(&self, connection: &Connection) -> u64 {
+        match &self.feed {
+            Some(feed) => feed.outlet().there(),
+            None => connection.acked_bytes(self.object),
         }
     }
 
@@ -183,7 +209,10 @@ impl Sending {
 
     /// The receiver has `held`.
     pub(crate) fn leave_out(&mut self, connection: &mut Connection, held: RangeSet) {
-        connection.skip_sending(self.object, &held);
+        match &mut self.feed {
+            Some(feed) => feed.leave_out(connection, &held),
+            None => connection.skip_sending(self.object, &held),
+        }
         self.source.go_on_without(held);
     }
 
@@ -251,11 +280,7 @@ impl Sending {
         if let Some(error) = &self.read_error {
             return Err(crate::error::from_store(error));
         }
-        connection.set_readable(self.object, self.source.ready_end());
-        self.source
-            .note_sent_through(connection.sent_end(self.object));
-        self.source
-            .release_through(connection.acked_prefix(self.object));
+        self.feed(connection)?;
         self.tell_values(now, connection, false);
         let all_sent = self.source.size() == Some(connection.sent_end(self.object));
         if self.outgoing.may_end()
@@ -275,6 +300,25 @@ impl Sending {
         Ok(())
     }
 
+    /// Lets the connection send what can be read, or its part of that.
+    fn feed(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        let Some(feed) = &mut self.feed else {
+            connection.set_readable(self.object, self.source.ready_end());
+            self.source
+                .note_sent_through(connection.sent_end(self.object));
+            self.source
+                .release_through(connection.acked_prefix(self.object));
+            return Ok(());
+        };
+        if let Some(next) = feed.poll(connection, self.source.ready_end()) {
+            self.source.note_sent_through(next);
+        }
+        match feed.outlet().take_failed() {
+            Some(error) => Err(crate::error::from_store(&error)),
+            None => Ok(()),
+        }
+    }
+
     /// Notes what keeps the sender from being faster.
     fn sample(&mut self, now: Time, connection: &Connection) {
         let cpu = howdah_net::thread_cpu();
@@ -288,11 +332,11 @@ impl Sending {
                 .take_busy_share()
                 .is_some_and(|share| share > 0.9);
         self.cpu_before = cpu;
+        let arrived = self.arrived_bytes(connection);
         let shares = &mut self.waits;
         shares.samples += 1;
         // All has arrived, and the receiver still hashes and syncs.
         shares.capped += u32::from(connection.rate_is_capped());
-        let arrived = connection.acked_bytes(self.object);
         let done = self.outgoing.ended().is_some_and(|end| end.size == arrived);
         match connection.send_limit() {
             _ if done => shares.sink += 1,

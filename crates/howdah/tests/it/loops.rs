@@ -13,34 +13,38 @@ use std::time::{Duration, Instant};
 /// Clients that get nothing for so long fail.
 const LIMIT: Duration = Duration::from_mins(2);
 
-struct Site<'a> {
+pub(crate) struct Site<'a> {
     ours: &'a Identity,
     shown: howdah::keys::PublicKey,
     target: SocketAddr,
-    control: &'a ServerControl,
-    dir: &'a Path,
+    pub(crate) control: &'a ServerControl,
+    pub(crate) dir: &'a Path,
 }
 
 impl Site<'_> {
     fn copy(&self, from: &Location, to: &Location, cancel: &Cancel) -> Result<u64, Error> {
+        copy(from, to, &self.config(), cancel, &mut |_| {}).map(|done| done.bytes)
+    }
+
+    pub(crate) fn config(&self) -> CopyConfig {
         let mut config = CopyConfig::new(self.ours.clone(), KnownHosts::default());
         config.trust = Trust::Exactly(self.shown);
         config.transport = Transport::Udp;
         config.idle_timeout = Span::from_secs(60);
-        copy(from, to, &config, cancel, &mut |_| {}).map(|done| done.bytes)
+        config
     }
 
-    fn there(&self, name: &str) -> Location {
+    pub(crate) fn there(&self, name: &str) -> Location {
         let text = format!("howdah://{}/{name}", self.target);
         text.parse().expect("a place")
     }
 
-    fn here(&self, name: &str) -> Location {
+    pub(crate) fn here(&self, name: &str) -> Location {
         Location::File(self.dir.join(name))
     }
 
     /// Its sessions, as soon as they are as they should be.
-    fn sessions(&self, wanted: impl Fn(&[SessionStatus]) -> bool) -> Vec<SessionStatus> {
+    pub(crate) fn sessions(&self, wanted: impl Fn(&[SessionStatus]) -> bool) -> Vec<SessionStatus> {
         let end = Instant::now() + LIMIT;
         loop {
             let sessions = self.control.sessions();
@@ -55,6 +59,16 @@ impl Site<'_> {
 
 /// What `act` does at a server with two loops, for a key with these options; the server ends by itself, or is stopped then.
 fn at_a_server(options: &str, max_rate: Option<Rate>, act: impl FnOnce(&Site<'_>, &Cancel)) {
+    at_a_server_of(2, options, max_rate, act);
+}
+
+/// The same with so many loops.
+pub(crate) fn at_a_server_of(
+    loops: usize,
+    options: &str,
+    max_rate: Option<Rate>,
+    act: impl FnOnce(&Site<'_>, &Cancel),
+) {
     let dir = tempfile::tempdir().expect("a place");
     let key = || Identity::generate().expect("a key");
     let (ours, theirs) = (key(), key());
@@ -64,12 +78,12 @@ fn at_a_server(options: &str, max_rate: Option<Rate>, act: impl FnOnce(&Site<'_>
     let keys = AuthorizedKeys::load(&list).expect("keys");
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
     let mut config = ServerConfig::new(dir.path(), listen, theirs, keys);
-    config.loops = Some(2);
+    config.loops = Some(loops);
     config.max_rate = max_rate;
     config.log = Log::new(|line| println!("{line}"));
     let control = config.control.clone();
     let server = Server::bind(config).expect("a server");
-    assert_eq!(server.loops(), 2);
+    assert_eq!(server.loops(), loops);
     let target = server.local_addr();
     let stop = Cancel::new();
     std::thread::scope(|scope| {

@@ -10,6 +10,7 @@ mod files;
 mod flood;
 mod hostile;
 mod idle;
+mod lanes;
 mod loops;
 mod networks;
 mod overload;

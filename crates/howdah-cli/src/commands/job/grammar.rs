@@ -14,7 +14,7 @@ use howdah_daemon::job::{Grammar, Kind, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 76] = [
+const MAY: [&str; 77] = [
     "accept-new",
     "again",
     "archive",
@@ -46,6 +46,7 @@ const MAY: [&str; 76] = [
     "limit",
     "link-dest",
     "log-file",
+    "loops",
     "manifest",
     "manifest-hash",
     "max-age",
@@ -386,7 +387,7 @@ mod tests {
     }
 
     /// What neither is a path of this machine nor leads to one.
-    const NO_PATHS: [&str; 31] = [
+    const NO_PATHS: [&str; 32] = [
         "chmod",
         "chown",
         "color",
@@ -395,6 +396,7 @@ mod tests {
         "include",
         "jobs",
         "limit",
+        "loops",
         "manifest-hash",
         "max-age",
         "max-delete",

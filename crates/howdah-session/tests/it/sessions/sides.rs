@@ -272,6 +272,7 @@ impl Parts for Model {
     type Question = Vec<String>;
     type Tree = Infallible;
     type Files = Infallible;
+    type Lane = Infallible;
 }
 
 /// What a client asked for, until it is open.

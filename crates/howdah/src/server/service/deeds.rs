@@ -36,6 +36,11 @@ impl Deed {
         }
     }
 
+    /// The first name that it is about.
+    pub(in crate::server) fn first(&self) -> PathBytes {
+        self.paths.first().cloned().unwrap_or_default()
+    }
+
     /// The same, about these names and so many more.
     pub(in crate::server) fn about(self, (paths, left_out): (Vec<PathBytes>, usize)) -> Self {
         Self {

@@ -17,6 +17,7 @@ use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_session::Metadata;
+use howdah_session::lanes::wanted;
 use howdah_session::message::Message;
 use howdah_session::plans::LeasePut;
 use howdah_session::server::{self, Does};
@@ -69,13 +70,16 @@ impl Session {
         &mut self,
         connection: &mut Connection,
         (source, hash): (Source, bool),
-        ask: &Get,
+        (ask, lanes): (&Get, u8),
     ) -> Result<(), Error> {
         let object = connection.allocate_object();
         let shows_mode = self.rights.shows() >= Metadata::Modes;
         let mode = source.mode().filter(|_| shows_mode);
         let window_end = ask.wanted.window_end;
-        let sending = Sending::new(connection, object, source, hash, window_end);
+        let mut sending = Sending::new(connection, object, source, hash, window_end);
+        if window_end.is_none() && lanes > 1 {
+            sending.share_out();
+        }
         // A pipe wants every byte.
         if window_end.is_none() {
             sending.leave_out_holes(connection);
@@ -90,7 +94,12 @@ impl Session {
     }
 
     /// Takes what was put to its place. Returns what is there already, in bytes.
-    fn begin_put(&mut self, connection: &mut Connection, place: Place, ready: &Message) -> u64 {
+    fn begin_put(
+        &mut self,
+        connection: &mut Connection,
+        (place, ready): (Place, &Message),
+        (lanes, wake): (u8, Wake),
+    ) -> u64 {
         let (Some(put), Some(early)) = (&self.put, self.early.take()) else {
             return 0;
         };
@@ -98,6 +107,9 @@ impl Session {
         let mut receiving = Receiving::of_admitted(connection, asked.object, place, asked.hash);
         let held = receiving.held().byte_count();
         let is_lease = put.lease.is_some();
+        if lanes > 1 && !is_lease {
+            receiving.share_in(asked.size, asked.holes.as_ref(), wake);
+        }
         let there = connection.received_bytes(asked.object);
         if asked.source.is_some() {
             connection.send_control(&ready.encode());
@@ -123,8 +135,14 @@ impl Service {
         match message {
             Message::Put { .. } | Message::PutLease(_) | Message::TreePut { .. } => {
                 session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker, key));
+                let said = Message::more(bytes).map(|(_, lanes): (u64, u8)| lanes);
+                session.lanes_wanted = wanted(said);
             }
-            Message::Get { .. } => session.growing = Message::more(bytes).unwrap_or(false),
+            Message::Get { .. } => {
+                session.growing = Message::more(bytes).unwrap_or(false);
+                let said = Message::more(bytes).map(|(_, lanes): (bool, u8)| lanes);
+                session.lanes_wanted = wanted(said);
+            }
             _ => {}
         }
     }
@@ -278,6 +296,7 @@ impl Service {
         connection: &mut Connection,
         patience: Duration,
     ) -> Result<(), Error> {
+        let lanes = self.lanes_of(key);
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
@@ -288,7 +307,10 @@ impl Service {
                     session.opening = Some(Opening::Get(errand, ask));
                     return Ok(());
                 }
-                Some(source) => session.begin_get(connection, source??, &ask)?,
+                Some(source) => {
+                    session.begin_get(connection, source??, (&ask, lanes))?;
+                    self.offer_lanes(key, connection);
+                }
             },
             Some(Opening::Put(errand)) => match errand.poll(patience) {
                 None => {
@@ -298,7 +320,8 @@ impl Service {
                 Some(place) => match place?? {
                     None => session.open_again_at = now + TAKEN_AGAIN,
                     Some((place, ready)) => {
-                        let held = session.begin_put(connection, place, &ready);
+                        let wake = wake(&self.waker, key);
+                        let held = session.begin_put(connection, (place, &ready), (lanes, wake));
                         if held > 0 {
                             let text = format!(
                                 "{}: {} goes on; {} MiB are there already",
@@ -306,8 +329,9 @@ impl Service {
                                 session.deed,
                                 held >> 20
                             );
-                            self.log(&text);
+                            self.log.line(&text);
                         }
+                        self.offer_lanes(key, connection);
                     }
                 },
             },

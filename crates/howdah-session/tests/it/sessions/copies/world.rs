@@ -39,6 +39,7 @@ impl Parts for Model {
     type Question = Infallible;
     type Tree = Tree;
     type Files = Infallible;
+    type Lane = Infallible;
 }
 
 #[derive(Debug)]
