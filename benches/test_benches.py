@@ -8,6 +8,7 @@ from unittest import mock
 
 import files_report
 import picture
+import python_cost
 import report
 import tables
 import turns
@@ -241,6 +242,17 @@ class Files(unittest.TestCase):
         other = [self.cell(seconds=s) for s in (1.0, 2.0, 4.0)]
         rows = list(turns.table({"10gbit, 0 %, small": {"one": one, "other": other}}))
         self.assertEqual(rows[2:], ["| 10gbit, 0 %, small | 2.20 | 2.00 | 1.100 | 3 + 4 | 3 + 4 |"])
+
+
+class Python(unittest.TestCase):
+    """What the module costs."""
+
+    def test_what_counts_are_the_pairs(self):
+        # Each round is slower than the one before; the module is 2 % below the command in two of three.
+        command = [(10e9, 0.02), (8e9, 0.03), (2e9, 0.04)]
+        module = [(9.8e9, 0.02), (8e9, 0.04), (1.96e9, 0.05)]
+        row = python_cost.row("`zero:`", {"module": module, "command": command})
+        self.assertEqual(row, "| `zero:` | 8.00 | 8.00 | **0.980** | 0.980 - 0.990 | 0.980 - 1.000 | 40.0, 30.0 |")
 
 
 if __name__ == "__main__":

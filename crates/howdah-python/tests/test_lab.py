@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,20 @@ def endless(scenario: Path) -> Path:
     return scenario
 
 
-def test_ctrl_c_ends_the_command(scenario: Path, tmp_path: Path, children: list[subprocess.Popen[str]]) -> None:
+@pytest.fixture
+def set_interrupts() -> Iterator[Callable[[Any], object]]:
+    """Sets what SIGINT does; puts it back."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda what: signal.signal(signal.SIGINT, what)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_the_command(
+    scenario: Path, tmp_path: Path, children: list[subprocess.Popen[str]], set_interrupts: Callable[[Any], object]
+) -> None:
+    # Whoever runs the tests in the background has it ignored.
+    set_interrupts(signal.default_int_handler)
+
     def interrupt(now: Progress) -> None:
         if now.done == 1:
             os.kill(os.getpid(), signal.SIGINT)
@@ -214,6 +227,20 @@ def test_ctrl_c_ends_the_command(scenario: Path, tmp_path: Path, children: list[
 
 
 def test_what_progress_raises_ends_it_too(scenario: Path, tmp_path: Path, children: list[subprocess.Popen[str]]) -> None:
+    def refuse(_: Progress) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        howdah.lab.run(endless(scenario), out=tmp_path / "results", progress=refuse)
+    assert [child.returncode for child in children] == [howdah.StoppedError.exit_code]
+
+
+def test_a_process_that_ignores_ctrl_c_can_end_it_too(
+    scenario: Path, tmp_path: Path, children: list[subprocess.Popen[str]], set_interrupts: Callable[[Any], object]
+) -> None:
+    """What runs in the background of a script does, and what it starts inherits that."""
+    set_interrupts(signal.SIG_IGN)
+
     def refuse(_: Progress) -> None:
         raise RuntimeError("enough")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -91,8 +90,9 @@ def run_lab(words: list[str], watch: Watch | None, named: str | None = None) -> 
 
 def _end(child: subprocess.Popen[str]) -> None:
     """Lets it keep the cells that are done; a second Ctrl-C does not wait."""
+    # Not SIGINT: whoever runs in the background of a script ignores that, and what it starts does so, too.
     with suppress(ProcessLookupError):
-        child.send_signal(signal.SIGINT)
+        child.terminate()
     try:
         child.communicate()
     except BaseException:
