@@ -90,6 +90,7 @@ fn run(cell: &Cell, verbose: bool) -> Start {
         rtt: Span::from_secs_f64(cell.rtt_ms / 1e3),
         loss: cell.loss / 100.0,
         age: Span::ZERO,
+        datagram_bytes: mtu as u16 - 28,
     });
     settings.train = std::env::var_os("TRAIN").is_none_or(|train| train != "0");
     let mut client = SimEndpoint::client(settings, cell.seed);

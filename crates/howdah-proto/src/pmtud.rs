@@ -65,6 +65,8 @@ pub(crate) struct PathMtu {
     searching: bool,
     next_raise: Option<Time>,
     full_size_lost: u32,
+    /// The current size is that of an earlier connection, and none of it has arrived yet.
+    assumed: bool,
     black_hole: BlackHole,
     black_holes: u64,
 }
@@ -80,8 +82,18 @@ impl PathMtu {
             searching: false,
             next_raise: None,
             full_size_lost: 0,
+            assumed: false,
             black_hole: BlackHole::No,
             black_holes: 0,
+        }
+    }
+
+    /// Packets of that size went over this path lately: they are sent at once, and confirmed, or refuted as by a black hole, as they arrive.
+    pub(crate) fn assume(&mut self, size: u16) {
+        if size > self.current && size <= self.ceiling {
+            self.current = size;
+            self.assumed = true;
+            self.candidates.retain(|c| c.size > size);
         }
     }
 
@@ -186,6 +198,9 @@ impl PathMtu {
 
     /// The host itself refused that size (`EMSGSIZE`).
     pub(crate) fn on_size_fails(&mut self, now: Time, size: u16) {
+        if size <= self.current && self.assumed {
+            self.fall_back(now, size);
+        }
         if size <= self.current {
             return;
         }
@@ -219,6 +234,7 @@ impl PathMtu {
             return;
         }
         if arrived > 0 {
+            self.assumed = false;
             self.full_size_lost = 0;
             self.black_hole = BlackHole::No;
             return;
@@ -243,19 +259,24 @@ impl PathMtu {
             return;
         };
         if large_lost >= BLACK_HOLE_PAIRS && small_arrived > 0 {
-            let failed = self.current;
-            self.current = MIN_SIZE;
-            self.black_hole = BlackHole::No;
-            self.full_size_lost = 0;
             self.black_holes += 1;
-            self.start(self.ceiling, self.ip_overhead);
-            self.fails_at = failed;
-            self.candidates.retain(|c| c.size < failed);
-            self.refine(now);
+            self.fall_back(now, self.current);
         } else if to_send == 0 && large_lost >= BLACK_HOLE_PAIRS {
             // Everything is lost, not the large ones alone: ask again.
             self.black_hole = BlackHole::No;
         }
+    }
+
+    /// Begins anew from what every path carries, below what has `failed`.
+    fn fall_back(&mut self, now: Time, failed: u16) {
+        self.current = MIN_SIZE;
+        self.assumed = false;
+        self.black_hole = BlackHole::No;
+        self.full_size_lost = 0;
+        self.start(self.ceiling, self.ip_overhead);
+        self.fails_at = failed;
+        self.candidates.retain(|c| c.size < failed);
+        self.refine(now);
     }
 }
 
@@ -304,6 +325,38 @@ mod tests {
         assert_eq!(mtu.next_probe(Time::ZERO), Some(MtuProbe { size: 8972 }));
         mtu.on_probe_acked(Time::ZERO, 8972);
         assert_eq!(mtu.next_probe(Time::ZERO), None);
+    }
+
+    #[test]
+    fn a_size_that_an_earlier_connection_had_is_used_and_given_up_if_it_fails() {
+        let begun = |size| {
+            let mut mtu = PathMtu::new();
+            mtu.start(8972, 28);
+            mtu.assume(size);
+            mtu
+        };
+        let mut mtu = begun(4324);
+        assert_eq!(mtu.current(), 4324);
+        // Larger ones are still looked for.
+        run(&mut mtu, 8972);
+        assert_eq!(mtu.current(), 8972);
+        assert_eq!(begun(9000).current(), MIN_SIZE, "the peer takes less");
+        // The host's own interface has become smaller.
+        let mut mtu = begun(8972);
+        mtu.on_size_fails(Time::ZERO, 8972);
+        assert_eq!(mtu.current(), MIN_SIZE);
+        run(&mut mtu, 1472);
+        assert_eq!(mtu.current(), 1472);
+        // So has the path.
+        let mut mtu = begun(8972);
+        mtu.on_full_size(8972, 0, SUSPECT_AFTER_LOST);
+        run(&mut mtu, 1472);
+        assert_eq!((mtu.current(), mtu.black_holes()), (1472, 1));
+        // What has arrived once is not given up for a message that may be forged.
+        let mut mtu = begun(8972);
+        mtu.on_full_size(8972, 1, 0);
+        mtu.on_size_fails(Time::ZERO, 8972);
+        assert_eq!(mtu.current(), 8972);
     }
 
     #[test]

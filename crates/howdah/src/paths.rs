@@ -122,11 +122,12 @@ impl PathMemory {
         let mut text = format!("{HEADER}\npeer {peer}\nfrom {from}\n");
         let _ = write!(
             text,
-            "capacity_bps {}\nrtt_us {}\nloss_ppm {}\nat {}\n",
+            "capacity_bps {}\nrtt_us {}\nloss_ppm {}\nat {}\ndatagram_bytes {}\n",
             known.capacity.bits_per_sec(),
             known.rtt.as_micros(),
             (known.loss * 1e6) as u64,
             at.map_or(0, |at| at.as_secs()),
+            known.datagram_bytes,
         );
         let target = self.file(from, peer);
         let mine = WRITES.fetch_add(1, Ordering::Relaxed);
@@ -210,6 +211,8 @@ fn parse(text: &str, now: SystemTime) -> Option<RememberedPath> {
     let rtt_us: u64 = next("rtt_us")?.parse().ok()?;
     let loss_ppm: u32 = next("loss_ppm")?.parse().ok()?;
     let at = Duration::from_secs(next("at")?.parse().ok()?);
+    // Of before the size was remembered there is no line.
+    let datagram_bytes = next("datagram_bytes").and_then(|text| text.parse().ok());
     // One that is from the future knows nothing of its age.
     let age = now.duration_since(UNIX_EPOCH.checked_add(at)?).ok()?;
     let knowledge = PathKnowledge {
@@ -217,6 +220,7 @@ fn parse(text: &str, now: SystemTime) -> Option<RememberedPath> {
         rtt: Span::from_nanos(rtt_us.checked_mul(1_000)?),
         loss: f64::from(loss_ppm) / 1e6,
         age: Span::from_secs(age.as_secs()),
+        datagram_bytes: datagram_bytes.unwrap_or(0),
     };
     (age <= KEPT && knowledge.is_plausible()).then_some(RememberedPath {
         peer,

@@ -6,6 +6,7 @@ const LEARNT: PathKnowledge = PathKnowledge {
     rtt: Span::from_millis(100),
     loss: 0.01,
     age: Span::ZERO,
+    datagram_bytes: 8_972,
 };
 
 #[test]
@@ -62,6 +63,8 @@ fn how_old_it_is_is_known() {
     let found = parse(text, now).unwrap();
     assert_eq!(found.knowledge.age, Span::from_secs(7_200));
     assert_eq!(found.age, Duration::from_secs(7_200));
+    // A file of before the size was remembered.
+    assert_eq!(found.knowledge.datagram_bytes, 0);
 }
 
 fn only_file(memory: &PathMemory) -> PathBuf {

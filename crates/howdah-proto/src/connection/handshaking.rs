@@ -7,7 +7,7 @@ use crate::error::{ConnectionError, PeerMisbehaved};
 use crate::handshake::{NewKeys, Side};
 use crate::keys::KeyRing;
 use crate::pmtud::MIN_SIZE;
-use crate::rate::RateControl;
+use crate::rate::{PathKnowledge, RateControl};
 use crate::space::{HandshakeSpace, LEVELS};
 use howdah_core::{Span, Time};
 use std::net::SocketAddr;
@@ -108,6 +108,12 @@ impl Connection {
         let overhead = if self.reach.remote.is_ipv4() { 28 } else { 48 };
         let ceiling = self.config.max_datagram.min(parameters.max_datagram);
         self.mtu.start(ceiling.max(MIN_SIZE), overhead);
+        let rtt = self.pace.rtt.smoothed();
+        let likely = |known: &PathKnowledge| known.fits(rtt) && known.is_likely(rtt);
+        if let Some(known) = self.config.path.filter(likely) {
+            // A path is filled with these many times sooner than with small ones.
+            self.mtu.assume(known.datagram_bytes);
+        }
         if self.side == Side::Server {
             self.opening.done_due = true;
             self.opening.confirmed = true;

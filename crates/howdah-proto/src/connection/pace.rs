@@ -66,7 +66,11 @@ impl Connection {
 
     /// What the next connection to this peer may begin with ([`Config::path`](crate::Config::path)).
     pub fn path_knowledge(&self) -> Option<PathKnowledge> {
-        self.pace.rate.knowledge()
+        let known = self.pace.rate.knowledge()?;
+        Some(PathKnowledge {
+            datagram_bytes: self.mtu.current(),
+            ..known
+        })
     }
 
     /// The limit in UDP payload bits, which is what rates are inside.

@@ -232,6 +232,7 @@ impl Fair {
             rtt: self.delays.base_rtt,
             loss: self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9),
             age: Span::ZERO,
+            datagram_bytes: 0,
         })
     }
 

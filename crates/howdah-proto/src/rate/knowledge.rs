@@ -29,6 +29,8 @@ pub struct PathKnowledge {
     pub loss: f64,
     /// How long ago that was.
     pub age: Span,
+    /// UDP payload of the largest packets that arrived, in bytes; 0 if that is not known.
+    pub datagram_bytes: u16,
 }
 
 impl PathKnowledge {
@@ -40,13 +42,13 @@ impl PathKnowledge {
     }
 
     /// A path of that round trip may be the same one.
-    pub(super) fn fits(&self, rtt: Span) -> bool {
+    pub(crate) fn fits(&self, rtt: Span) -> bool {
         let share = rtt.as_secs_f64() / self.rtt.as_secs_f64().max(1e-9);
         self.is_plausible() && (1.0 - RTT_SLACK..=1.0 + RTT_SLACK).contains(&share)
     }
 
     /// Of a path that fits and has that round trip now: it is most likely as it was, and nothing waits on it.
-    pub(super) fn is_likely(&self, rtt: Span) -> bool {
+    pub(crate) fn is_likely(&self, rtt: Span) -> bool {
         self.age <= FRESH && rtt <= self.rtt + IDLE_SLACK.max(self.rtt / 100)
     }
 }
@@ -62,6 +64,7 @@ mod tests {
             rtt: Span::from_millis(100),
             loss: 0.0,
             age: Span::from_secs(60),
+            datagram_bytes: 0,
         };
         assert!(known.is_likely(Span::from_millis(99)));
         assert!(known.is_likely(Span::from_millis(102)));
@@ -77,6 +80,7 @@ mod tests {
             rtt: Span::from_millis(100),
             loss: 0.01,
             age: Span::ZERO,
+            datagram_bytes: 0,
         };
         for (ms, fits) in [
             (70, false),

@@ -445,6 +445,7 @@ mod tests {
             rtt,
             loss: 0.0,
             age: Span::ZERO,
+            datagram_bytes: 0,
         };
         let half = startup.resume(&known, rtt);
         assert_eq!(half, Rate::from_gbit_per_sec(5));

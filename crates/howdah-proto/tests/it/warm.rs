@@ -98,6 +98,7 @@ fn known(capacity: Rate) -> PathKnowledge {
         rtt: RTT,
         loss: 0.0,
         age: Span::ZERO,
+        datagram_bytes: 0,
     }
 }
 
