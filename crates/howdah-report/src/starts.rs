@@ -336,7 +336,7 @@ mod tests {
             cell("5ms", 3, Some(30.0), 25.0, 0.0),
         ];
         let worst = |cells: &[CellResult]| sheets(cells.iter())[1].rows[0][1..4].to_vec();
-        assert_eq!(worst(&cells), ["3", "4.40", "30.0"]);
+        assert_eq!(worst(&cells), ["3", "4.40", "30.00"]);
         cells[2].marks = vec![Mark::Invalid];
         assert_eq!(worst(&cells), ["2", "4.40", "4.40"]);
         assert!(

@@ -27,11 +27,21 @@ impl Start {
     }
 
     fn begun(rate: Rate, known: Option<PathKnowledge>, others: u64, train: bool) -> Self {
+        Self::over(rate, known, others, (train, 9_000))
+    }
+
+    /// The same over a path of that MTU.
+    fn over(
+        rate: Rate,
+        known: Option<PathKnowledge>,
+        others: u64,
+        (train, mtu): (bool, u32),
+    ) -> Self {
         let path = PathConfig {
             rate: Some(rate),
             delay: RTT / 2,
             queue: QueueLimit::Time(Span::from_millis(25)),
-            mtu: 9_000,
+            mtu,
             ..PathConfig::default()
         };
         let mut world = World::new(3);
@@ -161,6 +171,36 @@ fn a_path_that_looks_as_it_did_is_used_at_once() {
         assert!((0.40..0.50).contains(&lately), "{rate}: {lately}");
         assert!((0.20..0.28).contains(&old), "{rate}: {old}");
     }
+}
+
+/// Packets as large as were carried then go out at once; where the path carries less now (9000 bytes are more than it had, too), that is found
+/// out as a black hole is, and it goes on from small ones.
+#[test]
+fn packets_are_as_large_as_then_and_smaller_where_they_do_not_come() {
+    let sizes = |mtu: u32, then: u16| {
+        let known = PathKnowledge {
+            datagram_bytes: then,
+            ..known(gbit(1))
+        };
+        let mut start = Start::over(gbit(1), Some(known), 0, (true, mtu));
+        let from = start.world.now();
+        let size = |start: &Start| {
+            let sender = start.world.endpoint(start.ends.a);
+            sender.connection().stats().datagram_size
+        };
+        start.world.run_until(from + RTT * 3 / 2);
+        let first = size(&start);
+        start.world.run_until(from + RTT * 40);
+        let before = start.world.endpoint(start.ends.b).delivered_bytes();
+        start.world.run_until(from + RTT * 60);
+        let after = start.world.endpoint(start.ends.b).delivered_bytes();
+        let share = (after - before) as f64 / gbit(1).bytes_in(RTT * 20) as f64;
+        (first, size(&start), share > 0.85)
+    };
+    assert_eq!(sizes(9_000, 0), (1_200, 8_972, true));
+    assert_eq!(sizes(9_000, 8_972), (8_972, 8_972, true));
+    assert_eq!(sizes(9_000, 1_472), (1_472, 8_972, true));
+    assert_eq!(sizes(1_500, 8_972), (8_972, 1_472, true));
 }
 
 /// Where it has half the rate now, no more than a round trip overflows; where the train shows that, nothing does.
