@@ -6,7 +6,7 @@ use clap::FromArgMatches as _;
 use std::ffi::OsString;
 
 /// A value that makes sense, for each option that has one.
-const VALUES: [(&str, &str); 38] = [
+const VALUES: [(&str, &str); 39] = [
     ("backup-dir", "old"),
     ("chmod", "D755"),
     ("chown", "anna"),

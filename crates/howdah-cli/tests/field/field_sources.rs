@@ -131,7 +131,7 @@ fn what_is_written_over_before_it_is_sent_has_changed() {
     let client = site.start(Host::Here, "client", &args, Input::None);
     relay.await_bytes(Way::ToServer, 2 << 20, site.limit());
     let file = fs::OpenOptions::new().write(true).open(&source).unwrap();
-    file.write_all_at(&[0; 1 << 20], 20 << 20).unwrap();
+    file.write_all_at(&vec![0; 1 << 20], 20 << 20).unwrap();
     let done = client.finish();
     done.assert_failed(CHANGED, &["image", "changed while it was read"]);
     assert!(!std::path::Path::new(&site.root("image")).exists());
