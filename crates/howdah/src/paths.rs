@@ -122,12 +122,12 @@ impl PathMemory {
         let mut text = format!("{HEADER}\npeer {peer}\nfrom {from}\n");
         let _ = write!(
             text,
-            "capacity_bps {}\nrtt_us {}\nloss_ppm {}\nat {}\ndatagram_bytes {}\n",
+            "capacity_bps {}\nrtt_us {}\nloss_ppm {}\ndatagram_bytes {}\nat {}\n",
             known.capacity.bits_per_sec(),
             known.rtt.as_micros(),
             (known.loss * 1e6) as u64,
-            at.map_or(0, |at| at.as_secs()),
             known.datagram_bytes,
+            at.map_or(0, |at| at.as_secs()),
         );
         let target = self.file(from, peer);
         let mine = WRITES.fetch_add(1, Ordering::Relaxed);
@@ -210,9 +210,13 @@ fn parse(text: &str, now: SystemTime) -> Option<RememberedPath> {
     let capacity = next("capacity_bps")?.parse().ok()?;
     let rtt_us: u64 = next("rtt_us")?.parse().ok()?;
     let loss_ppm: u32 = next("loss_ppm")?.parse().ok()?;
-    let at = Duration::from_secs(next("at")?.parse().ok()?);
-    // Of before the size was remembered there is no line.
-    let datagram_bytes = next("datagram_bytes").and_then(|text| text.parse().ok());
+    // Files of before the size was remembered have no such line.
+    let line = lines.next()?;
+    let (datagram_bytes, line) = match line.strip_prefix("datagram_bytes ") {
+        Some(bytes) => (bytes.parse().ok()?, lines.next()?),
+        None => (0, line),
+    };
+    let at = Duration::from_secs(line.strip_prefix("at ")?.parse().ok()?);
     // One that is from the future knows nothing of its age.
     let age = now.duration_since(UNIX_EPOCH.checked_add(at)?).ok()?;
     let knowledge = PathKnowledge {
@@ -220,7 +224,7 @@ fn parse(text: &str, now: SystemTime) -> Option<RememberedPath> {
         rtt: Span::from_nanos(rtt_us.checked_mul(1_000)?),
         loss: f64::from(loss_ppm) / 1e6,
         age: Span::from_secs(age.as_secs()),
-        datagram_bytes: datagram_bytes.unwrap_or(0),
+        datagram_bytes,
     };
     (age <= KEPT && knowledge.is_plausible()).then_some(RememberedPath {
         peer,

@@ -62,7 +62,7 @@ fn how_old_it_is_is_known() {
     let now = UNIX_EPOCH + Duration::from_secs(1_000_000 + 7_200);
     let found = parse(text, now).unwrap();
     assert_eq!(found.knowledge.age, Span::from_secs(7_200));
-    assert_eq!(found.age, Duration::from_secs(7_200));
+    assert_eq!(found.age, Duration::from_hours(2));
     // A file of before the size was remembered.
     assert_eq!(found.knowledge.datagram_bytes, 0);
 }
