@@ -5,6 +5,7 @@ use crate::calls::retry;
 use crate::descriptors::opened;
 use crate::identity::Identity;
 use crate::journal::Journal;
+use crate::names::{rename_file, sync_dir};
 use crate::plain::irregular;
 use crate::rights;
 use crate::same;
@@ -500,39 +501,6 @@ fn target(
 fn sync_file(file: &File) -> std::io::Result<()> {
     // F_FULLFSYNC on macOS.
     file.sync_all()
-}
-
-/// Makes the names of a directory durable.
-pub fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
-    match retry(|| rustix::fs::fsync(dir)) {
-        // Some network and FUSE file systems have no fsync for directories.
-        Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-        result => result,
-    }
-}
-
-/// Gives a file its name. What has it already is replaced, or an error.
-pub fn rename_file(
-    from_dir: &OwnedFd,
-    from: &OsStr,
-    to_dir: &OwnedFd,
-    to: &OsStr,
-    replace: bool,
-) -> Result<(), Errno> {
-    if !replace {
-        #[cfg(any(target_os = "linux", target_os = "macos"))]
-        match rustix::fs::renameat_with(
-            from_dir,
-            from,
-            to_dir,
-            to,
-            rustix::fs::RenameFlags::NOREPLACE,
-        ) {
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            result => return result,
-        }
-    }
-    rustix::fs::renameat(from_dir, from, to_dir, to)
 }
 
 /// Reserves space so that a full disk shows before the bytes are sent. `Ok` where it cannot.

@@ -65,6 +65,7 @@ mod journal;
 mod kept;
 mod limits;
 mod look;
+pub mod names;
 mod ours;
 mod outcome;
 pub mod plain;

@@ -17,7 +17,7 @@
 
 use crate::calls::retry;
 use crate::descriptors::opened;
-use crate::durable::rename_file;
+use crate::names::rename_file;
 pub use crate::ours::is_plain;
 use crate::ours::{FUSE, is_ours};
 use crate::times::keeping_times;

@@ -12,7 +12,7 @@ use super::turns::Turns;
 use super::unfinished;
 use super::workers::{FirstError, Workers};
 use howdah_session::{Change, TreeOptions};
-use howdah_store::{Limits, Quota, RoomWait, Root, StoreError, Wake, durable};
+use howdah_store::{Limits, Quota, RoomWait, Root, StoreError, Wake, names};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -281,5 +281,5 @@ impl Drop for Shared {
 /// Syncs a directory that is not synced with all others.
 pub(crate) fn sync_dir_at(shared: &Shared, path: &Path) -> Result<(), StoreError> {
     let fd = shared.root.open_dir(path)?;
-    durable::sync_dir(&fd).map_err(|e| StoreError::from_io(path, "sync the directory", e))
+    names::sync_dir(&fd).map_err(|e| StoreError::from_io(path, "sync the directory", e))
 }

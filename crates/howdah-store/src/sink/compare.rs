@@ -3,7 +3,8 @@
 use super::queue::{Gathered, Outlet};
 use super::{Outcome, SinkOptions};
 use crate::batch::Batch;
-use crate::durable::{Place, sync_dir};
+use crate::durable::Place;
+use crate::names::sync_dir;
 use crate::outcome::Reporter;
 use crate::{StoreError, same, sparse, stale};
 use howdah_core::{ByteRange, RangeSet};

@@ -7,7 +7,7 @@ use super::Placer;
 use howdah_session::{Act, Reasons};
 use howdah_store::calls::retry;
 use howdah_store::unwritable::takes_names;
-use howdah_store::{StoreError, durable};
+use howdah_store::{StoreError, names};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -86,7 +86,7 @@ impl Placer<'_> {
             let failed = |e| StoreError::from_io(&made, "make the directory", e);
             shared.quota.take_directories(&made, 1)?;
             if until_room(shared, &made, "make the directory", make)?.map_err(failed)? {
-                durable::sync_dir(&parent).map_err(failed)?;
+                names::sync_dir(&parent).map_err(failed)?;
             } else {
                 shared.quota.give_back_directories(1);
             }
