@@ -163,11 +163,8 @@ fn no_path_leaves_the_root() {
         ("link", "\"link\""),
         ("relative", "\"relative\""),
         ("nowhere", "\"nowhere\""),
-        // A name may begin with "./", as one of a file that is called like made-up bytes does, and that is all of it.
+        // A name may begin with "./", as one of a file that is called like made-up bytes does.
         ("./../outside/secret", "contains '..'"),
-        ("././there", "contains '.'"),
-        ("sub/./there", "contains '.'"),
-        (&format!("./{absolute}"), "is absolute"),
     ] {
         assert_refused(&site, &server, path, part);
     }
