@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What further loops of a server bring: copies from memory to memory over loopback, to a server with one loop and with more, in turns.
 
-    HOWDAH=target/release/howdah benches/loops.py [--rounds N] [--clients N ...] [--loops N ...] [--share PERCENT] [--whole | --one]
+    HOWDAH=target/release/howdah benches/loops.py [--rounds N] [--clients N ...] [--loops N ...] [--share PERCENT] [--whole | --one | --other PROGRAM]
 
 Sender and receiver share the cores of this machine, so that a second loop has none for itself where there are two of them: each
 thread that moves the server's data gets a control group (cgroup v1, cpu) with so many per cent of a core, and the clients get the
 rest. `--whole` leaves the threads as they are, with one client: what a session takes longer, or more processor time, for the further
 loops. `--one`: one session that uses so many loops at both ends (`howdah cp --loops`), each of these threads with its share of a core;
-of N loops it moves N times as much, so that all runs take about as long. Needs root. Prints goodput of all clients together (and processor time of both sides per GB), and ratios of pairs in one round.
+of N loops it moves N times as much, so that all runs take about as long. `--other`: one session of a program of before and of this one.
+Needs root. Prints goodput of all clients together (and processor time of both sides per GB), and ratios of pairs in one round.
 """
 
 import argparse
@@ -134,29 +135,20 @@ def one(howdah, env, server, loops, size, gets, share):
     return told["goodput_bps"], cpu / size * 1e9
 
 
-def run_one(options, howdah, env, place):
-    """One session by one loop at both ends and by more, in turns."""
-    share = options.share or None
-    print("| direction | loops | goodput by one | by so many | ratio of goodput | ratio of processor time |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for gets in (False, True):
-        rounds = []
-        for number in range(options.rounds):
-            measured = {}
-            each = [1, *options.loops]
-            for loops in each[number % len(each) :] + each[: number % len(each)]:
-                server = Server(howdah, env, place, loops, share)
-                try:
-                    measured[loops] = one(howdah, env, server, loops, options.size * loops, gets, share)
-                finally:
-                    server.end()
-            rounds.append(measured)
-        for loops in options.loops:
-            rate = {n: statistics.median(r[n][0] for r in rounds) / 1e9 for n in (1, loops)}
-            ratios = [sorted(r[loops][at] / r[1][at] for r in rounds) for at in (0, 1)]
-            shown = [f"{statistics.median(some):.2f} ({some[0]:.2f} to {some[-1]:.2f})" for some in ratios]
-            which = "from the server" if gets else "to the server"
-            print(f"| {which} | {loops} | {rate[1]:.2f} Gbit/s | {rate[loops]:.2f} Gbit/s | {shown[0]} | {shown[1]} |", flush=True)
+def in_turns(variants, rounds, measure):
+    """What `measure` finds of each variant in each round; nobody is always the first."""
+    found = []
+    for number in range(rounds):
+        turn = number % len(variants)
+        found.append({variant: measure(variant) for variant in variants[turn:] + variants[:turn]})
+    return found
+
+
+def compared(rounds, base, variant):
+    """Goodput of both in the middle, and how many times the base's goodput and processor time are the other's: middle, least and most."""
+    rates = [f"{statistics.median(r[n][0] for r in rounds) / 1e9:.2f} Gbit/s" for n in (base, variant)]
+    ratios = [sorted(r[variant][at] / r[base][at] for r in rounds) for at in (0, 1)]
+    return rates + [f"{statistics.median(some):.2f} ({some[0]:.2f} to {some[-1]:.2f})" for some in ratios]
 
 
 def main():
@@ -167,6 +159,7 @@ def main():
     parser.add_argument("--size", type=int, default=500_000_000, help="bytes of each copy")
     parser.add_argument("--share", type=float, default=10, help="per cent of a core for each loop")
     parser.add_argument("--whole", action="store_true", help="one client, and loops that get what they get")
+    parser.add_argument("--other", help="one session of that program of before and of this one, in turns, without quotas")
     parser.add_argument("--one", action="store_true", help="one session that uses so many loops at both ends; --share 0: that get what they get")
     options = parser.parse_args()
     howdah = os.environ.get("HOWDAH", "target/release/howdah")
@@ -179,30 +172,48 @@ def main():
         authorized = place / "config" / "authorized_keys"
         authorized.touch(mode=0o600)
         authorized.write_text(key.stdout)
-        if options.one:
-            return run_one(options, howdah, env, place)
-        print("| clients | direction | loops | 1 loop | so many | ratio of goodput | ratio of processor time |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+        run(options, howdah, env, place, share)
+
+
+def run(options, howdah, env, place, share):
+    def measure(move, program=howdah, loops=1, share=share):
+        server = Server(program, env, place, loops, share)
+        try:
+            return move(program, server)
+        finally:
+            server.end()
+
+    ways = [("to the server", False), ("from the server", True)]
+    heads = ["goodput by one", "by so many", "ratio of goodput", "ratio of processor time"]
+    rows = []
+    each = [1, *options.loops]
+    if options.other:
+        heads = ["goodput before", "now", *heads[2:]]
+        for which, gets in ways:
+            move = lambda program, server: copies(program, env, server, 1, options.size, gets)
+            rounds = in_turns([options.other, howdah], options.rounds, lambda program: measure(move, program, max(options.loops), None))
+            rows.append([which, *compared(rounds, options.other, howdah)])
+    elif options.one:
+        share = options.share or None
+        heads = ["loops", *heads]
+        for which, gets in ways:
+            def session(loops):
+                move = lambda program, server: one(program, env, server, loops, options.size * loops, gets, share)
+                return measure(move, loops=loops, share=share)
+
+            rounds = in_turns(each, options.rounds, session)
+            rows += [[which, str(loops), *compared(rounds, 1, loops)] for loops in options.loops]
+    else:
+        heads = ["clients", "loops", *heads]
         for clients in [1] if options.whole else options.clients:
-            for gets in (False, True):
-                rounds = []
-                for number in range(options.rounds):
-                    measured = {}
-                    each = [1, *options.loops]
-                    # Nobody is always the first.
-                    for loops in each[number % len(each) :] + each[: number % len(each)]:
-                        server = Server(howdah, env, place, loops, share)
-                        try:
-                            measured[loops] = copies(howdah, env, server, clients, options.size, gets)
-                        finally:
-                            server.end()
-                    rounds.append(measured)
-                for loops in options.loops:
-                    rate = {n: statistics.median(r[n][0] for r in rounds) / 1e9 for n in (1, loops)}
-                    ratios = [sorted(r[loops][at] / r[1][at] for r in rounds) for at in (0, 1)]
-                    shown = [f"{statistics.median(some):.2f} ({some[0]:.2f} to {some[-1]:.2f})" for some in ratios]
-                    which = "from the server" if gets else "to the server"
-                    print(f"| {clients} | {which} | {loops} | {rate[1]:.2f} Gbit/s | {rate[loops]:.2f} Gbit/s | {shown[0]} | {shown[1]} |", flush=True)
+            for which, gets in ways:
+                move = lambda program, server: copies(program, env, server, clients, options.size, gets)
+                rounds = in_turns(each, options.rounds, lambda loops: measure(move, loops=loops))
+                rows += [[which, str(clients), str(loops), *compared(rounds, 1, loops)] for loops in options.loops]
+    print(f"| direction | {' | '.join(heads)} |")
+    print(f"|{' --- |' * (1 + len(heads))}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -139,13 +139,14 @@ impl Endpoint {
     /// There is no way there.
     pub fn aim(&mut self, remote: SocketAddr) -> io::Result<()> {
         let remote = UdpPort::canonical(remote);
-        let is_aimed = self.aimed.replace(remote) == Some(remote);
         // A connected socket hears that nobody listens. (BSD refuses addresses on such sockets.)
         #[cfg(target_os = "linux")]
-        if let (false, Some(port)) = (is_aimed, &self.port) {
+        if let Some(port) = &self.port
+            && self.aimed != Some(remote)
+        {
             port.socket().connect(remote)?;
         }
-        let _ = is_aimed;
+        self.aimed = Some(remote);
         Ok(())
     }
 

@@ -80,7 +80,8 @@ fn middle(values: &[f64]) -> Option<f64> {
 }
 
 /// A table of each experiment that is on both sides, and how many cells agree, all together and of each protocol.
-pub fn markdown(campaigns: &[Summary]) -> String {
+/// `runs`: the same campaigns with every run that a testbed has made, for starts are compared by all of them.
+pub fn markdown(campaigns: &[Summary], runs: &[Summary]) -> String {
     let mut cells: BTreeMap<Place, BTreeMap<String, Both>> = BTreeMap::new();
     let mut protocols: Vec<String> = Vec::new();
     for cell in campaigns.iter().flat_map(|campaign| &campaign.cells) {
@@ -118,7 +119,7 @@ pub fn markdown(campaigns: &[Summary]) -> String {
         let mut all = cells.values().filter_map(|place| place.get(name));
         all.any(|both| !both.real.is_empty())
     });
-    let starts = starts::beside(campaigns).map(|table| sheet::markdown(&[table]));
+    let starts = starts::beside(runs).map(|table| sheet::markdown(&[table]));
     let mut out = starts.unwrap_or_default();
     if protocols.is_empty() && !out.is_empty() {
         return out;
@@ -239,6 +240,10 @@ mod tests {
     use super::*;
     use crate::result::FlowResult;
 
+    fn table(campaigns: &[Summary]) -> String {
+        markdown(campaigns, campaigns)
+    }
+
     fn cell(protocol: &str, testbed: &str, mbps: &[f64], marks: &[Mark]) -> CellResult {
         CellResult {
             experiment: "T".to_owned(),
@@ -277,13 +282,13 @@ mod tests {
             cells: vec![cell],
             ..Summary::default()
         };
-        let text = markdown(&[
+        let text = table(&[
             campaign(pair("sim", [27.9, 65.9])),
             campaign(pair("netns", [6.4, 87.4])),
         ]);
         assert!(text.contains("| 28:66, 6:87: +336 % |"), "{text}");
         assert!(text.contains("0 of 1 within 10 %"), "{text}");
-        let cubic = markdown(&[
+        let cubic = table(&[
             campaign(cell("cubic", "sim", &[90.0], &[])),
             campaign(cell("cubic", "netns", &[90.0], &[])),
         ]);
@@ -312,7 +317,7 @@ mod tests {
             cell("udt", "netns", &[25.0], &[Mark::HostLimited]),
             cell("libudt", "netns", &[30.0], &[]),
         ]);
-        let text = markdown(&[sim, real]);
+        let text = table(&[sim, real]);
         assert_eq!(
             text,
             "| cell | reno | udt | libudt |\n| --- | ---: | ---: | ---: |\n\

@@ -167,7 +167,7 @@ pub(crate) fn sheets<'a>(cells: impl Iterator<Item = &'a CellResult> + Clone) ->
     }
     let mut table = Sheet::new(
         format!(
-            "Starts, from the first packet of the handshake on, in round trips of the idle path; medians of the seeds in each cell. As asked: t90 of at \
+            "Starts, from the first packet of the handshake on, in round trips of the idle path; medians of the seeds, or runs, of each cell. As asked: t90 of at \
              most {} round trips, at most {} lost, at most {} of the packets dropped by a queue.{doubted}",
             ASKED.0,
             ASKED.1,
@@ -204,9 +204,9 @@ pub(crate) fn sheets<'a>(cells: impl Iterator<Item = &'a CellResult> + Clone) ->
         ),
         &[
             "cell",
-            "seeds",
+            "seeds, runs",
             "t90, RTT",
-            "of the slowest seed",
+            "of the slowest",
             "cost, RTT",
             "overflow",
             "share at the end",
@@ -283,7 +283,7 @@ pub(crate) fn beside(campaigns: &[Summary]) -> Option<Sheet> {
         ]);
     }
     table.caption = format!(
-        "Starts, medians of the seeds: {within} of {} within {:.0} % in t90.",
+        "Starts, medians of seeds and runs: {within} of {} within {:.0} % in t90.",
         table.rows.len(),
         AGREE * 100.0
     );

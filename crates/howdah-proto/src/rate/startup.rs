@@ -474,6 +474,42 @@ mod tests {
         assert_eq!(mbit(6), 5_400);
     }
 
+    /// A host spreads a burst; what a path does not carry waits or is lost.
+    #[test]
+    fn a_burst_that_shows_less_than_is_known_refutes_nothing() {
+        let startup = resumed_and_shown(3);
+        let refuted = |lost_packets, queue_ms, socket_drops| {
+            let feedback = Feedback {
+                now: Time::ZERO,
+                point: Point {
+                    rx_time: Time::ZERO,
+                    sent_time: Time::ZERO,
+                    sent_bytes: 2_500_000,
+                    delivered_bytes: 2_500_000,
+                    acked_packets: 300,
+                    lost_packets,
+                    app_limited: false,
+                },
+                rtt: None,
+                min_rtt: Span::from_millis(100),
+                smoothed_rtt: Span::from_millis(100),
+                socket_drops,
+                sink_limit: None,
+                cap: None,
+                host_drops: false,
+                refusing: false,
+                lost_sent_at: &[],
+                marks: None,
+                train: smallvec::SmallVec::new(),
+            };
+            startup.is_refuted(&feedback, Span::from_millis(queue_ms), feedback.min_rtt)
+        };
+        assert!(!refuted(0, 0, 0));
+        assert!(refuted(30, 0, 0));
+        assert!(refuted(0, 20, 0));
+        assert!(refuted(0, 0, 1));
+    }
+
     #[test]
     fn the_first_burst_is_as_long_as_the_opening_proves_and_no_longer() {
         let unheard = Startup::new().first_burst_bytes(SECOND_RATE);

@@ -99,10 +99,7 @@ fn bad_scenario(error: &ScenarioError) -> Error {
 
 /// Campaigns that are taken as one. Cells of another scenario or commit in the same place would be taken for seeds of one.
 fn unmixed(dirs: &[PathBuf]) -> anyhow::Result<Vec<Summary>> {
-    let campaigns = dirs
-        .iter()
-        .map(|dir| summary(dir))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let campaigns = each(dirs, Store::summary)?;
     let cells: Vec<_> = campaigns.iter().map(|campaign| &*campaign.cells).collect();
     let mixed = together::mixed(&cells);
     if mixed.is_empty() {
@@ -115,10 +112,22 @@ fn unmixed(dirs: &[PathBuf]) -> anyhow::Result<Vec<Summary>> {
     Err(Error::new(ErrorKind::Usage, message).into())
 }
 
-/// A directory that is no campaign is bad usage; what else fails is a failure.
+/// What each of these directories has.
+fn each(
+    dirs: &[PathBuf],
+    read: fn(&Store) -> Result<Summary, StoreError>,
+) -> anyhow::Result<Vec<Summary>> {
+    dirs.iter().map(|dir| read_of(dir, read)).collect()
+}
+
 fn summary(dir: &Path) -> anyhow::Result<Summary> {
+    read_of(dir, Store::summary)
+}
+
+/// A directory that is no campaign is bad usage; what else fails is a failure.
+fn read_of(dir: &Path, read: fn(&Store) -> Result<Summary, StoreError>) -> anyhow::Result<Summary> {
     Store::open(dir)
-        .and_then(|store| store.summary())
+        .and_then(|store| read(&store))
         .map_err(|error| match error {
             StoreError::NoCampaign(_) => Error::new(ErrorKind::Usage, error.to_string()).into(),
             other => other.into(),

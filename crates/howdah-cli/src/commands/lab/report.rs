@@ -7,13 +7,11 @@ use howdah_lab::catalog;
 use howdah_report::comparison::{self, ComparisonError};
 use howdah_report::report::{self, Options};
 use howdah_report::result::Summary;
+use howdah_report::store::Store;
 use howdah_report::{company, csv, fidelity, starts};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// Makes the text of a report.
-type Printer = fn(&[Summary]) -> String;
 
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     if args.comparison {
@@ -35,12 +33,15 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         ui::print(company::markdown(&campaigns, &args.subject).trim_end())?;
         return Ok(());
     }
-    let printed: [(bool, Printer); 2] = [
-        (args.fidelity, fidelity::markdown),
-        (args.starts, starts::markdown),
-    ];
-    if let Some((_, markdown)) = printed.iter().find(|(wanted, _)| *wanted) {
-        ui::print(markdown(&super::unmixed(&args.dirs)?).trim_end())?;
+    if args.fidelity || args.starts {
+        let campaigns = super::unmixed(&args.dirs)?;
+        let runs = super::each(&args.dirs, Store::every_run)?;
+        let text = if args.fidelity {
+            fidelity::markdown(&campaigns, &runs)
+        } else {
+            starts::markdown(&runs)
+        };
+        ui::print(text.trim_end())?;
         return Ok(());
     }
     let Some((dir, beside)) = args.dirs.split_first() else {
@@ -48,11 +49,7 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         return Err(Error::new(ErrorKind::Usage, message).into());
     };
     // Says what is wrong if a directory is no campaign.
-    let campaigns = args
-        .dirs
-        .iter()
-        .map(|dir| super::summary(dir))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let campaigns = super::each(&args.dirs, Store::summary)?;
     if let Some(out) = &args.csv {
         if out.is_file() {
             let message = format!("--csv {}: a file; name a directory", out.display());
