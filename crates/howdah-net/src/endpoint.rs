@@ -314,6 +314,7 @@ impl Endpoint {
         let Some(connection) = self.machine.visit(now, key) else {
             return Ok(false);
         };
+        self.gather.on_turn(connection.rtt());
         application.poll(now, key, connection);
         let wants_more = self.transmit(now, key, application)?;
         let busy = wants_more | self.events(now, key, application);
