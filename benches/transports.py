@@ -1,6 +1,7 @@
 """One run of one transport between two hosts: `howdah cp`, or kernel TCP through iperf3."""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -51,10 +52,16 @@ class Kit:
 
     def copy(self, place, source, path, raw, name, extra=()):
         """`howdah cp --json` in the near host, to `path` on the far one; leaves a trace beside its output."""
-        argv = [self.howdah, "cp", "--json", "--accept-new", "--no-memory", "--trace", raw / f"{name}.trace", *extra]
+        argv = [self.howdah, "cp", "--json", "--accept-new", *cold(self.howdah), "--trace", raw / f"{name}.trace", *extra]
         argv += ["--identity", self.keys / "client.pem", "--known-hosts", self.keys / "known_hosts"]
         argv += [source, f"howdah://{place.far_address}:{HOWDAH_PORT}/{path}"]
         return Process("howdah cp", argv, out=raw / f"{name}.json", err=raw / f"{name}.log", netns=place.near)
+
+
+@functools.cache
+def cold(howdah):
+    """What has a copy know nothing of the path. Programs before there was a memory of paths know nothing anyhow."""
+    return ["--no-memory"] if "--no-memory" in command(howdah, "cp", "--help") else []
 
 
 class Watch:

@@ -24,6 +24,7 @@ mod control;
 mod entry;
 mod expiry;
 mod happening;
+mod known_paths;
 mod lanes;
 mod loops;
 mod service;

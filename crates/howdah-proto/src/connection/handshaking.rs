@@ -97,23 +97,17 @@ impl Connection {
         self.heard.peer_counts_marks = parameters.counts_marks;
         self.pace.rate = RateControl::new(self.config.policy, self.config.share);
         self.pace.rate.on_established(self.pace.rtt.smoothed());
-        if let Some(known) = self.config.path.filter(|_| self.pace.rtt.is_measured()) {
-            self.pace.rate.resume(&known, self.pace.rtt.smoothed());
+        let overhead = if self.reach.remote.is_ipv4() { 28 } else { 48 };
+        let ceiling = self.config.max_datagram.min(parameters.max_datagram);
+        self.mtu.start(ceiling.max(MIN_SIZE), overhead);
+        if let Some(known) = self.config.path {
+            self.recall(&known);
         }
         self.apply_rate(now);
         self.pace.pacer.grant(now, RateControl::opening_bytes());
         self.heed_train(now);
         self.alive.last_eliciting_sent_at = now;
         self.alive.last_feedback_at = now;
-        let overhead = if self.reach.remote.is_ipv4() { 28 } else { 48 };
-        let ceiling = self.config.max_datagram.min(parameters.max_datagram);
-        self.mtu.start(ceiling.max(MIN_SIZE), overhead);
-        let rtt = self.pace.rtt.smoothed();
-        let likely = |known: &PathKnowledge| known.fits(rtt) && known.is_likely(rtt);
-        if let Some(known) = self.config.path.filter(likely) {
-            // A path is filled with these many times sooner than with small ones.
-            self.mtu.assume(known.datagram_bytes);
-        }
         if self.side == Side::Server {
             self.opening.done_due = true;
             self.opening.confirmed = true;
@@ -126,6 +120,27 @@ impl Connection {
         // (There are no tickets: nothing more is to be said by TLS, and it keeps some kilobytes.)
         let peer_key = self.opening.handshake.end();
         self.events.push_back(Event::Connected { peer_key });
+    }
+
+    /// Begins with what is known of the path, for who learns only from the handshake whom he has to do with; for others it is
+    /// [`Config::path`](crate::Config::path). Does nothing once data has been sent.
+    pub fn begin_with(&mut self, now: Time, known: &PathKnowledge) {
+        if matches!(self.state, State::Established) && self.stats.data_bytes_sent == 0 {
+            self.recall(known);
+            self.apply_rate(now);
+        }
+    }
+
+    fn recall(&mut self, known: &PathKnowledge) {
+        let rtt = self.pace.rtt.smoothed();
+        if !self.pace.rtt.is_measured() {
+            return;
+        }
+        self.pace.rate.resume(known, rtt);
+        if known.fits(rtt) && known.is_likely(rtt) {
+            // A path is filled with these many times sooner than with small ones.
+            self.mtu.assume(known.datagram_bytes);
+        }
     }
 
     /// A handshake packet was opened; it `fills` a train, and its hello has most likely come before.

@@ -2,8 +2,8 @@
 
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{PathConfig, QueueLimit};
-use howdah_proto::PathKnowledge;
 use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_proto::{Event, PathKnowledge};
 use howdah_sim::{Flow, FlowEnds, World};
 
 const RTT: Span = Span::from_millis(80);
@@ -136,6 +136,77 @@ fn what_one_connection_learnt_the_next_one_begins_with() {
         );
         assert_eq!(warm.dropped(), 0, "{rate}");
     }
+}
+
+/// Bytes of a server that had come three round trips after the client began, begun with what is known when it knows the client; and what overflowed until much later.
+fn served(rate: Rate, known: Option<PathKnowledge>, late: bool) -> (u64, u64) {
+    let path = PathConfig {
+        rate: Some(rate),
+        delay: RTT / 2,
+        queue: QueueLimit::Time(Span::from_millis(25)),
+        mtu: 9_000,
+        ..PathConfig::default()
+    };
+    let mut world = World::new(3);
+    let (near, far) = (world.add_host("near"), world.add_host("far"));
+    let link = world.add_link(&path, &path);
+    let client = SimEndpoint::client(sim_config(), 90);
+    let server = SimEndpoint::server(sim_config(), 90, 190);
+    let ends = world.add_flow(Flow::between((near, client), (far, server)).over(link));
+    let mut object = None;
+    let mut came = 0;
+    for step in 1..=16 * 30 {
+        let now = Time::ZERO + RTT / 16 * step;
+        world.run_until(now);
+        let events = world.endpoint_mut(ends.b).take_events();
+        let met = |event: &Event| matches!(event, Event::Connected { .. });
+        let server = world.endpoint_mut(ends.b).connection_mut();
+        if object.is_none() && events.iter().any(met) {
+            if let Some(known) = known.filter(|_| !late) {
+                server.begin_with(now, &known);
+            }
+            let id = server.allocate_object();
+            server.send_object(id, None, u64::MAX);
+            server.set_readable(id, 1 << 60);
+            object = Some(id);
+            let client = world.endpoint_mut(ends.a).connection_mut();
+            client.receive_object(id, None, None);
+        } else if let Some(known) = known.filter(|_| late) {
+            server.begin_with(now, &known);
+        }
+        if step == 16 * 3 {
+            came = world
+                .endpoint(ends.a)
+                .connection()
+                .stats()
+                .data_bytes_received;
+        }
+    }
+    (came, world.path(link.backward).counters().dropped_queue)
+}
+
+/// A server knows the path when it knows who has come: it begins with half of it, or cold if data was sent before.
+#[test]
+fn a_server_begins_with_what_it_knows_of_a_client() {
+    let rate = gbit(1);
+    let cold = served(rate, None, false);
+    let warm = served(rate, Some(known(rate.mul_f64(0.97))), false);
+    let late = served(rate, Some(known(rate.mul_f64(0.97))), true);
+    let share = |(came, _): (u64, u64)| came as f64 / rate.bytes_in(RTT) as f64;
+    println!(
+        "cold {}, warm {}, late {}",
+        share(cold),
+        share(warm),
+        share(late)
+    );
+    assert!(share(warm) > 1.3 * share(cold), "{warm:?}, cold {cold:?}");
+    assert_eq!(late, cold);
+    assert_eq!(warm.1, 0);
+    let other = PathKnowledge {
+        rtt: RTT * 2,
+        ..known(rate)
+    };
+    assert_eq!(served(rate, Some(other), false), cold);
 }
 
 /// What leaves in a round trip at the rate that is paced at first, in packets: those are small until larger ones have been tried.

@@ -1,6 +1,7 @@
 //! What the loops of one server know of each other's sessions: how many a key has, which can be spared, what is put where, and
 //! what each wants of a rate that all share.
 
+use super::known_paths::KnownPaths;
 use super::lanes::Offers;
 use super::session::Session;
 use super::shares::{Wish, grants};
@@ -24,6 +25,7 @@ struct Inner {
     changes: AtomicU64,
     state: Mutex<State>,
     offers: Offers,
+    paths: KnownPaths,
     /// Of each loop, for what is sent and for what is received.
     parts: Mutex<Vec<[Part; 2]>>,
 }
@@ -88,6 +90,7 @@ impl Company {
             changes: AtomicU64::new(0),
             state: Mutex::default(),
             offers: Offers::default(),
+            paths: KnownPaths::default(),
             parts: Mutex::new(vec![Default::default(); loops]),
         }))
     }
@@ -104,6 +107,11 @@ impl Company {
     /// What others may join.
     pub(super) fn offers(&self) -> &Offers {
         &self.0.offers
+    }
+
+    /// What is known of the paths to clients.
+    pub(super) fn paths(&self) -> &KnownPaths {
+        &self.0.paths
     }
 
     /// So many connections may move what a client would have moved by `wanted`: as many as there are loops.

@@ -87,6 +87,13 @@ impl Service {
         session.share = self.max_rate.map(share);
         session.public = public;
         session.keep_pace(now, connection);
+        // Over TCP it is the kernel that paces.
+        let known = origin
+            .is_none()
+            .then(|| self.company.paths().recall(&session.key, remote.ip()));
+        if let Some(known) = known.flatten() {
+            connection.begin_with(now, &known);
+        }
         self.sessions.insert(key, session);
     }
 }

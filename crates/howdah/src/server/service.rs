@@ -495,6 +495,9 @@ impl Service {
                     self.control.tell(session.moved(connection, Span::ZERO));
                     // A copy goes on without one of its lanes.
                     let busy = session.is_busy() && session.does().lane().is_none();
+                    if origin.is_none() && !busy && !session.was_held {
+                        self.remember_path(&session.key, connection);
+                    }
                     let kept = session.does().receiving();
                     let kept = kept.map_or(0, |receiving| receiving.kept_bytes());
                     self.put_away(session.machine.end(), session.place.take());
@@ -526,6 +529,15 @@ impl Service {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What was sent to a client has shown what the path carries.
+    fn remember_path(&self, client: &str, connection: &Connection) {
+        let learnt = connection.path_knowledge();
+        if let Some(learnt) = learnt.filter(|_| connection.stats().data_bytes_sent > 0) {
+            let address = connection.remote().ip();
+            self.company.paths().remember(client, address, learnt);
         }
     }
 

@@ -117,6 +117,8 @@ pub(super) struct Session {
     pub(super) wish: Option<Rate>,
     /// What is in force.
     pub(super) applied: Option<Rate>,
+    /// It was held back at some time, or made way for others: what the path can do has not been seen.
+    pub(super) was_held: bool,
     /// Nothing has been asked for since then.
     pub(super) idle_since: Option<Time>,
     /// It was told to go, and is cut off then.
@@ -200,6 +202,7 @@ impl Session {
             shares: None,
             wish: None,
             applied: None,
+            was_held: false,
             idle_since: Some(now),
             cut_at: None,
             failures: 0,
@@ -246,6 +249,16 @@ impl Session {
     pub(super) fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
         let cap = self.cap();
         self.applied = cap;
+        let as_it_likes = Pace {
+            paused: false,
+            share_of: self.pace.share_of.max(1),
+            ..self.pace
+        };
+        let free = Pace {
+            share_of: 1,
+            ..Pace::default()
+        };
+        self.was_held |= cap.is_some() || as_it_likes != free;
         connection.set_receive_cap(now, cap);
         pace::apply(self.pace, now, connection, cap, self.rights.fixed_rate);
     }
