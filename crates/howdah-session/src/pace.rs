@@ -52,6 +52,11 @@ impl Pace {
         }
     }
 
+    /// Whether what moves shows what the path can do: as much as one flow takes.
+    pub fn is_free(self) -> bool {
+        self.policy == WirePolicy::Fair && self.limit_bps.is_none() && self.share_of < 2
+    }
+
     /// What each of so many connections keeps that move one object together.
     #[must_use]
     pub fn split(self, connections: u16) -> Self {
@@ -118,6 +123,40 @@ mod tests {
         for fixed in [false, true] {
             let granted = pace.granted(Some(cap), fixed);
             assert_eq!(granted.limit_bps, Some(1_000_000));
+        }
+    }
+
+    #[test]
+    fn who_is_limited_gives_way_or_moves_a_part_is_not_free() {
+        let free = Pace::default();
+        assert!(free.is_free());
+        for also in [
+            Pace {
+                paused: true,
+                ..free
+            },
+            Pace {
+                share_of: 1,
+                ..free
+            },
+        ] {
+            assert!(also.is_free(), "{also:?}");
+        }
+        let held = [
+            WirePolicy::Background,
+            WirePolicy::Fixed { rate_bps: 1 << 40 },
+        ];
+        let held = held.map(|policy| Pace { policy, ..free });
+        let limited = Pace {
+            limit_bps: Some(1 << 40),
+            ..free
+        };
+        let part = Pace {
+            share_of: 2,
+            ..free
+        };
+        for held in [held[0], held[1], limited, part] {
+            assert!(!held.is_free(), "{held:?}");
         }
     }
 

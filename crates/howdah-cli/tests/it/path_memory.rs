@@ -1,9 +1,12 @@
 //! What a transfer learnt of a path is kept for the next one, and only for its user.
 #![cfg(target_os = "linux")]
 
-use crate::support::place::{content, hash_of};
-use crate::support::process::Input;
+use crate::support::place::{content, hash_of, world};
+use crate::support::process::{Input, Server};
 use crate::support::{Host, Site};
+use howdah_core::{Rate, Span};
+use howdah_path::{PathConfig, QueueLimit};
+use howdah_wan::WanConfig;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -87,5 +90,65 @@ fn a_path_is_remembered_in_private_and_forgotten_when_told_so() {
         }
         copy(&[], &source, &server.url(name));
         assert_eq!(hash_of(&site.root(name)), hash_of(&source));
+    }
+}
+
+/// Whoever knows a path fills it with large packets at once: a little file then takes less of the wire.
+#[test]
+fn a_server_remembers_for_each_key_what_it_has_sent_to_it() {
+    let lane = PathConfig {
+        rate: Some(Rate::from_mbit_per_sec(400)),
+        queue: QueueLimit::Time(Span::from_millis(25)),
+        delay: Span::from_millis(30),
+        mtu: 9_000,
+        ..PathConfig::default()
+    };
+    let config = WanConfig {
+        forward: lane.clone(),
+        backward: lane,
+        mtu: 9_000,
+        ..WanConfig::default()
+    };
+    let site = Site::new(240);
+    let Some(world) = world(&config) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let line = site.make_key("other");
+    let keys = site.config("server").join("authorized_keys");
+    let listed = fs::read_to_string(&keys).unwrap() + &line;
+    fs::write(&keys, listed).unwrap();
+    let wire_bytes = |server: &Server, who: &str, bytes: u64| {
+        let source = server.url(&format!("zero:{bytes}"));
+        let args = ["cp", "--json", "--accept-new", &source, "null:"];
+        let done = site.run(near, who, &args, Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        done.json()["wire_bytes"].as_u64().unwrap()
+    };
+    let mut server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+    let cold = wire_bytes(&server, "client", 30_000);
+    let is_warm = |bytes: u64| bytes < cold * 3 / 4;
+    assert!(!is_warm(wire_bytes(&server, "client", 30_000)));
+    // A busy machine may take longer for a handshake than the path did, and then begins cold.
+    let (mut looks, mut learns) = (0, 20_000_000);
+    while !is_warm(wire_bytes(&server, "client", 30_000)) {
+        if looks % 10 == 0 {
+            wire_bytes(&server, "client", learns);
+            learns *= 2;
+        }
+        looks += 1;
+        assert!(looks < 50, "it has learnt nothing");
+    }
+    for _ in 0..3 {
+        assert!(
+            !is_warm(wire_bytes(&server, "other", 30_000)),
+            "of another key"
+        );
+    }
+    server.stop();
+    let server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+    for _ in 0..3 {
+        assert!(
+            !is_warm(wire_bytes(&server, "client", 30_000)),
+            "of another process"
+        );
     }
 }

@@ -249,16 +249,7 @@ impl Session {
     pub(super) fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
         let cap = self.cap();
         self.applied = cap;
-        let as_it_likes = Pace {
-            paused: false,
-            share_of: self.pace.share_of.max(1),
-            ..self.pace
-        };
-        let free = Pace {
-            share_of: 1,
-            ..Pace::default()
-        };
-        self.was_held |= cap.is_some() || as_it_likes != free;
+        self.was_held |= cap.is_some() || !self.pace.is_free();
         connection.set_receive_cap(now, cap);
         pace::apply(self.pace, now, connection, cap, self.rights.fixed_rate);
     }
