@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools python-free-threaded notebooks dist image dist-test bench-python bench-fsspec test-metrics bench-stripe bench-campaign future sim-sessions bench-loops bench-steps house lint-features lint-unused lint-msrv lint-api
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools free-threaded python-free-threaded notebooks dist image dist-test bench-python bench-fsspec test-metrics bench-stripe bench-campaign future sim-sessions bench-loops bench-steps house lint-features lint-unused lint-msrv lint-api
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -239,10 +239,13 @@ python: python-tools ## Build the Python module (PYTHON_BUILD=--release), check 
 	"$$venv/bin/pyright" --pythonpath "$$venv/bin/python"; \
 	"$$venv/bin/python" -B -m pytest -q -rs -n 4 -p no:cacheprovider $(PYTEST)
 
+# Before anything is installed for nothing.
+free-threaded:
+	@[ "$$($(PYTHON_FT) -c 'import sysconfig; print(sysconfig.get_config_var("Py_GIL_DISABLED"))' 2>/dev/null)" = 1 ] || { \
+		echo "$(PYTHON_FT) is no free-threaded Python, or not there: install 3.14 or later, or build it (./configure --disable-gil), then say PYTHON_FT=/path/to/python3.14t" >&2; exit 1; }
+
 # What is imported beside the module may bring the lock back if it does not say that it needs none: PYTHON_GIL=0 keeps it out.
-python-free-threaded: python-tools ## Build the module for free-threaded Python (PYTHON_FT=FILE, python3.14t unless said) and run its tests there
-	@[ "$$($(PYTHON_FT) -c 'import sysconfig; print(sysconfig.get_config_var("Py_GIL_DISABLED"))')" = 1 ] || { \
-		echo "$(PYTHON_FT) is no free-threaded Python: build 3.14 or later with ./configure --disable-gil, or install it, then say PYTHON_FT=/path/to/python3.14t" >&2; exit 1; }
+python-free-threaded: free-threaded python-tools ## Build the module for free-threaded Python (PYTHON_FT=FILE, python3.14t unless said) and run its tests there
 	$(call say,building the module for $(PYTHON_FT) and the command)
 	$(if $(COMMAND_IS_BUILT),,$(CARGO) build --workspace --features howdah-bpf/bpf,howdah/tokio --locked --bin howdah)
 	@$(call wheel,--interpreter $(PYTHON_FT)); \
