@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe bench-campaign future sim-sessions bench-loops bench-steps house lint-features lint-unused lint-msrv lint-api
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools free-threaded python-free-threaded notebooks dist image dist-test bench-python bench-fsspec test-metrics bench-stripe bench-campaign future sim-sessions bench-loops bench-steps house lint-features lint-unused lint-msrv lint-api
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -17,6 +17,7 @@ LEDGER ?=
 PYTEST ?=
 TESTS ?=
 PYTHON_BUILD ?=
+PYTHON_FT ?= python3.14t
 DIST ?= target/dist
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # `make test` runs the tests that need namespaces as whoever called it; they say why if they skip.
@@ -217,21 +218,45 @@ python-tools: setup
 	[ -x "$$venv/bin/pip" ] || python3 -m venv "$$venv"; \
 	"$$venv/bin/pip" install --quiet --disable-pip-version-check -r crates/howdah-python/tests/requirements.txt
 
-# The module is a build of its own (crates/howdah-python/Cargo.toml says why), the command that of the workspace's tests.
+# The module as a wheel in $target/wheels, with the command of the workspace's tests, for the interpreter of `$(1)` or as abi3. A build of its own
+# (crates/howdah-python/Cargo.toml says why).
+define wheel
+target="$$(realpath "$${CARGO_TARGET_DIR:-target}")"; here=crates/howdah-python; \
+export CARGO_TARGET_DIR="$$target"; rm -rf "$$target/wheels"; mkdir -p $$here/command/scripts; \
+strip -o $$here/command/scripts/howdah "$$target/debug/howdah"; \
+"$$target/python/bin/maturin" build --quiet --locked $(PYTHON_BUILD) $(1) --manifest-path $$here/Cargo.toml --out "$$target/wheels" || { rm -r $$here/command; exit 1; }; \
+rm -r $$here/command
+endef
+
 python: python-tools ## Build the Python module (PYTHON_BUILD=--release), check its types, and test it in an environment of its own
 	$(call say,building the module and the command)
 	$(if $(COMMAND_IS_BUILT),,$(CARGO) build --workspace --features howdah-bpf/bpf,howdah/tokio --locked --bin howdah)
-	@target="$$(realpath "$${CARGO_TARGET_DIR:-target}")"; venv="$$target/python"; here=crates/howdah-python; \
-	$(CARGO) fmt --manifest-path $$here/Cargo.toml --check; \
-	export CARGO_TARGET_DIR="$$target"; rm -rf "$$target/wheels"; mkdir -p $$here/command/scripts; \
-	strip -o $$here/command/scripts/howdah "$$target/debug/howdah"; \
-	"$$venv/bin/maturin" build --quiet --locked $(PYTHON_BUILD) --manifest-path $$here/Cargo.toml --out "$$target/wheels" || { rm -r $$here/command; exit 1; }; \
-	rm -r $$here/command; \
-	"$$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$$target"/wheels/howdah-*.whl
+	@$(CARGO) fmt --manifest-path crates/howdah-python/Cargo.toml --check; \
+	$(call wheel,); \
+	"$$target/python/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$$target"/wheels/howdah-*.whl
 	$(call say,types and tests of the module)
 	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \
 	"$$venv/bin/pyright" --pythonpath "$$venv/bin/python"; \
 	"$$venv/bin/python" -B -m pytest -q -rs -n 4 -p no:cacheprovider $(PYTEST)
+
+# Before anything is installed for nothing.
+free-threaded:
+	@[ "$$($(PYTHON_FT) -c 'import sysconfig; print(sysconfig.get_config_var("Py_GIL_DISABLED"))' 2>/dev/null)" = 1 ] || { \
+		echo "$(PYTHON_FT) is no free-threaded Python, or not there: install 3.14 or later, or build it (./configure --disable-gil), then say PYTHON_FT=/path/to/python3.14t" >&2; exit 1; }
+
+# What is imported beside the module may bring the lock back if it does not say that it needs none: PYTHON_GIL=0 keeps it out.
+python-free-threaded: free-threaded python-tools ## Build the module for free-threaded Python (PYTHON_FT=FILE, python3.14t unless said) and run its tests there
+	$(call say,building the module for $(PYTHON_FT) and the command)
+	$(if $(COMMAND_IS_BUILT),,$(CARGO) build --workspace --features howdah-bpf/bpf,howdah/tokio --locked --bin howdah)
+	@$(call wheel,--interpreter $(PYTHON_FT)); \
+	venv="$$target/python-free-threaded"; "$(PYTHON_FT)" -m venv --clear "$$venv"; \
+	while read -r one; do \
+		"$$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "$$one" || echo "there is no $$one for $(PYTHON_FT): what needs it is skipped"; \
+	done <$$here/tests/requirements-tests.txt; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "$$target"/wheels/howdah-*.whl
+	$(call say,tests of the module without the global lock)
+	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python-free-threaded"; cd crates/howdah-python; \
+	PYTHON_GIL=0 "$$venv/bin/python" -B -m pytest -q -rs -n 4 -p no:cacheprovider $(PYTEST)
 
 notebooks: python-tools ## Run docs/notebooks on their reduced sets, and what tests the laboratory's tables and figures, with all that they need (after make python)
 	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \
@@ -241,7 +266,9 @@ notebooks: python-tools ## Run docs/notebooks on their reduced sets, and what te
 # The oldest glibc that Rust's own library runs on; of Debian 8, RHEL 7 and later.
 GLIBC := 2.17
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
-dist: python-tools ## Make what is published: Debian package, tarball, wheel, Containerfile, list of materials, sums (target/dist)
+# For which no abi3 wheel is. maturin knows it: it need not be there.
+FREE_THREADED := python3.14t
+dist: python-tools ## Make what is published: Debian package, tarball, wheels, image, list of materials, sums (target/dist)
 	@missing="$$($(call need,dpkg-deb:dpkg objdump:binutils))"; \
 	$(install)
 	$(call say,building howdah for glibc $(GLIBC) (release))
@@ -257,16 +284,26 @@ dist: python-tools ## Make what is published: Debian package, tarball, wheel, Co
 	"$$howdah" completions fish >"$$share/fish/vendor_completions.d/howdah.fish"; \
 	bash packaging/dist.sh "$$howdah" "$$share" "$$out"; \
 	mkdir -p $$here/command/scripts; cp "$$howdah" $$here/command/scripts/; \
-	maturin build --quiet --release --locked --zig --target $(TRIPLE) --compatibility manylinux_2_17 --manifest-path $$here/Cargo.toml --out "$$out" || { rm -r $$here/command; exit 1; }; \
+	for which in "" "--interpreter $(FREE_THREADED)"; do \
+		maturin build --quiet --release --locked --zig --target $(TRIPLE) --compatibility manylinux_2_17 $$which --manifest-path $$here/Cargo.toml --out "$$out" || { rm -r $$here/command; exit 1; }; \
+	done; \
 	rm -r $$here/command; \
-	python3 packaging/sbom.py crates/howdah-cli/Cargo.toml >"$$out/howdah.cdx.json"; \
-	cd "$$out"; sha256sum * >SHA256SUMS; \
-	ls -l
+	python3 packaging/sbom.py crates/howdah-cli/Cargo.toml >"$$out/howdah.cdx.json"
+	@if ! command -v apt-get >/dev/null && ! command -v umoci >/dev/null; then \
+		echo "there is no umoci, and so no image: whoever reaches a registry of images has the Containerfile for it"; \
+	else $(MAKE) --no-print-directory image || echo "no image could be made: whoever reaches a registry of images has the Containerfile for it"; fi
+	@cd "$(DIST)"; sha256sum * >SHA256SUMS; ls -l
+
+image: ## The Debian package of target/dist in an OCI archive beside it (needs root; debootstrap loads a Debian; DEBIAN=SUITE, MIRROR=URL, or BASE=DIRECTORY for one that is there)
+	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,debootstrap:debootstrap umoci:umoci))"; \
+	$(install)
+	$(call say,an image)
+	@$(SUDO) env PATH="$$PATH:/usr/sbin" SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" DEBIAN="$${DEBIAN:-}" MIRROR="$${MIRROR:-}" BASE="$${BASE:-}" bash packaging/image.sh "$(DIST)"
 
 bench-python: setup-bench ## Measure: the module and the command of a wheel through an emulated 10 Gbit/s, in turns (six minutes; BENCH="--quick", BENCH="--out docs/python.md" and other flags)
 	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
 	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
-	"$$venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$(DIST)"/howdah-*.whl; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$(DIST)" howdah; \
 	$(SUDO) "$$venv/bin/python" -B benches/python_cost.py $(BENCH)
 
 dist-test: ## Install each package of target/dist in a place of its own and move files between them (needs root; debootstrap loads a Debian; OLD=TARBALL: one of an older version, too)
@@ -274,7 +311,7 @@ dist-test: ## Install each package of target/dist in a place of its own and move
 	$(install)
 	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
 	$(call say,packages)
-	$(SUDO) env PATH="$$PATH:/usr/sbin" OLD="$${OLD:-}" bash packaging/test.sh "$(DIST)"
+	$(SUDO) env PATH="$$PATH:/usr/sbin" OLD="$${OLD:-}" BASE="$${BASE:-}" PYTHON_FT="$(PYTHON_FT)" bash packaging/test.sh "$(DIST)"
 
 bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD), and what ten thousand idle ones cost (HOWDAH_IDLE); ends by itself
 	$(call say,who asks for nothing)
@@ -287,19 +324,19 @@ bench-fsspec: setup-bench ## Measure: reads by fsspec beside its sftp (sshd) and
 	$(install)
 	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
 	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
-	"$$venv/bin/pip" install --quiet --disable-pip-version-check "$(DIST)"/howdah-*.whl fsspec paramiko aiohttp pyarrow; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check "$(DIST)"/howdah-*-abi3-*.whl fsspec paramiko aiohttp pyarrow; \
 	$(SUDO) "$$venv/bin/python" -B benches/fsspec_reads.py $(BENCH)
 
 bench-stripe: setup-bench ## Measure: one file by 1, 2, 4 and 8 Dask workers, each behind an emulated path of its own, and what kill -9 costs (BENCH="--quick" and other flags)
 	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
 	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
-	wheel="$$(echo "$(DIST)"/howdah-*.whl)"; "$$venv/bin/pip" install --quiet --disable-pip-version-check "$$wheel[dask]"; \
+	wheel="$$(echo "$(DIST)"/howdah-*-abi3-*.whl)"; "$$venv/bin/pip" install --quiet --disable-pip-version-check "$$wheel[dask]"; \
 	$(SUDO) "$$venv/bin/python" -B benches/stripe.py $(BENCH)
 
 bench-campaign: ## Measure: 400 quick cells by Dask workers, two of which are killed, beside one machine's, file by file (BENCH="--workers 8" and other flags)
 	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
 	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
-	wheel="$$(echo "$(DIST)"/howdah-*.whl)"; "$$venv/bin/pip" install --quiet --disable-pip-version-check "$$wheel[dask,lab]"; \
+	wheel="$$(echo "$(DIST)"/howdah-*-abi3-*.whl)"; "$$venv/bin/pip" install --quiet --disable-pip-version-check "$$wheel[dask,lab]"; \
 	"$$venv/bin/python" -B benches/campaign.py $(BENCH)
 
 bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS), and copies beside each kind of hostile peer

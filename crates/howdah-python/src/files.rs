@@ -5,7 +5,6 @@ use howdah::{
     DirEntry, Error, FileInfo, FileKind, FileVersion, Files as Session, FilesAnswer, FilesRequest,
     PathBytes,
 };
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,31 +21,33 @@ impl Files {
         Self(Mutex::new(Some(Arc::new(session))))
     }
 
-    fn session(&self) -> PyResult<Arc<Session>> {
+    fn session(&self) -> Option<Arc<Session>> {
         let session = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = || PyRuntimeError::new_err("this session of files is closed");
-        session.clone().ok_or_else(closed)
+        session.clone()
     }
 }
 
 #[pymethods]
 impl Files {
     /// Asks all of it at once. `done` is called once, on another thread, with a list: of each question its answer, or an exception.
+    /// Of a session that is closed nothing is asked, and the result is false: threads share it, and one of them may close it.
     #[expect(clippy::needless_pass_by_value, reason = "extracted from Python")]
     fn ask(
         &self,
         py: Python<'_>,
         requests: Vec<Bound<'_, PyTuple>>,
         done: Py<PyAny>,
-    ) -> PyResult<()> {
-        let session = self.session()?;
+    ) -> PyResult<bool> {
+        let Some(session) = self.session() else {
+            return Ok(false);
+        };
         let requests = requests.iter().map(request).collect::<PyResult<Vec<_>>>()?;
         let batch = Arc::new(Batch {
             answers: Mutex::new((vec![None; requests.len()], requests.len())),
             done,
         });
         if requests.is_empty() {
-            return batch.tell(py);
+            return batch.tell(py).map(|()| true);
         }
         py.detach(move || {
             for (index, request) in requests.into_iter().enumerate() {
@@ -54,7 +55,7 @@ impl Files {
                 session.ask(request, move |answer| batch.note(index, answer));
             }
         });
-        Ok(())
+        Ok(true)
     }
 
     /// Ends the session.

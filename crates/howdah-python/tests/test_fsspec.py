@@ -127,6 +127,17 @@ def test_ranges_come_in_one_batch(site: Site, fs: HowdahFileSystem) -> None:
     assert fs.checksum("big") == fs.checksum("/big")
 
 
+def test_a_session_that_somebody_closes_meanwhile_is_opened_anew(
+    site: Site, fs: HowdahFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site.root / "file").write_text("what is in it")
+    taken = [fs._sessions.get()]
+    fs.close()
+    assert not taken[0].ask([("stat", b"file")], print)
+    monkeypatch.setattr(type(fs._sessions), "ready", property(lambda _: taken.pop() if taken else None))
+    assert fs.cat_file("/file") == b"what is in it"
+
+
 def test_an_open_file_is_one_version(site: Site, fs: HowdahFileSystem) -> None:
     (site.root / "log").write_bytes(bytes(1_000))
     with fs.open("log", block_size=100, cache_type="none") as file:

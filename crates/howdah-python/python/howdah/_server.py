@@ -47,6 +47,8 @@ class Bound:
             raise UsageError(f"root is a str or an os.PathLike, and not {root!r}")
         self._server = _howdah.Server(place(root), text("listen", listen), identity, lines, most)
         self._task = self._server.task()
+        # One thread may start it while another one stops it.
+        self._lock = threading.Lock()
 
     @property
     def address(self) -> str:
@@ -83,14 +85,18 @@ class Server(Bound):
         Raises:
             RuntimeError: it was started, or stopped, before: it serves once.
         """
-        if self._thread is not None or self._ended:
-            raise RuntimeError("a server serves once: make another one")
-        self._thread = threading.Thread(target=self.run, name="howdah-server", daemon=True)
-        self._thread.start()
+        with self._lock:
+            if self._thread is not None or self._ended:
+                raise RuntimeError("a server serves once: make another one")
+            thread = threading.Thread(target=self.run, name="howdah-server", daemon=True)
+            thread.start()
+            # Not before: whoever stops it joins it.
+            self._thread = thread
 
     def stop(self) -> None:
         """Ends its sessions and waits until it has ended. It cannot be started again."""
-        self._ended = True
+        with self._lock:
+            self._ended = True
         self._task.cancel()
         if self._thread is not None:
             self._thread.join()

@@ -192,7 +192,6 @@ class HowdahFileSystem(AsyncFileSystem):
     async def _ask(self, requests: list[tuple[Any, ...]]) -> list[Any]:
         """Asks all of it at once; of each question its answer or an exception."""
         loop = asyncio.get_running_loop()
-        session = self._sessions.ready or await loop.run_in_executor(None, self._sessions.get)
         future: asyncio.Future[list[Any]] = loop.create_future()
 
         def settle(answers: list[Any]) -> None:
@@ -205,8 +204,11 @@ class HowdahFileSystem(AsyncFileSystem):
             except RuntimeError:
                 pass  # The loop is closed: nobody waits any more.
 
-        session.ask(requests, done)
-        return await future
+        while True:
+            session = self._sessions.ready or await loop.run_in_executor(None, self._sessions.get)
+            # Another thread may have closed it meanwhile: what is asked later opens another one.
+            if session.ask(requests, done):
+                return await future
 
     async def _answer(self, *request: Any) -> Any:
         (answer,) = await self._ask([request])
