@@ -18,8 +18,9 @@ use std::time::Instant;
 
 /// Payload bytes that are written together.
 const GATHER: u64 = 1 << 20;
-/// Groups that come before it is told again which are there.
-const KEEP_EVERY: usize = 64;
+/// So many times at least it is told which groups are there while a range comes, or every so many groups.
+const KEEP_TIMES: u64 = 8;
+const KEEP_EVERY: u64 = 64;
 
 /// A group, and the value that the sender has told of it.
 pub type GroupValue = (u64, [u8; 32]);
@@ -81,6 +82,15 @@ impl RangeFile {
         self
     }
 
+    /// All groups that are there and right, also the one at the source's end that is not whole: what the file was when they came.
+    pub fn told(&self) -> Vec<GroupValue> {
+        let values = self.values();
+        values
+            .iter()
+            .map(|(index, value)| (*index, *value))
+            .collect()
+    }
+
     /// Nothing of it need come: it is there already, elsewhere.
     #[must_use]
     pub fn without_content(self) -> Self {
@@ -108,6 +118,10 @@ impl RangeFile {
         if !groups.is_empty() {
             keep(&groups);
         }
+    }
+
+    fn keep_every(&self) -> u64 {
+        (self.range.len() / GROUP / KEEP_TIMES).clamp(1, KEEP_EVERY)
     }
 
     fn read_back(&self, range: ByteRange) -> Result<[u8; 32], StoreError> {
@@ -151,6 +165,11 @@ impl RangeFile {
             keeper: None,
             values: Mutex::default(),
         })
+    }
+
+    /// Which bytes of it come.
+    pub fn range(&self) -> ByteRange {
+        self.range
     }
 
     /// Which version it is of.
@@ -240,7 +259,7 @@ impl RangeWriter {
                     self.note_verified();
                     let verified = self.target.verified_bytes();
                     // Seldom enough that all of it together is no more than what has come.
-                    let step = (KEEP_EVERY as u64 * GROUP).max(kept / 8);
+                    let step = (self.target.keep_every() * GROUP).max(kept / 8);
                     if verified - kept >= step {
                         kept = verified;
                         self.target.keep();
@@ -293,9 +312,7 @@ impl RangeWriter {
             return Err(self.mismatch());
         }
         let value = self.target.read_back(group)?;
-        if self.target.keeper.is_some() {
-            self.target.values().insert(index, value);
-        }
+        self.target.values().insert(index, value);
         if self.ledger.find(index, value) {
             Ok(())
         } else {
@@ -337,6 +354,7 @@ impl RangeWriter {
             if self.ledger.take_told(size / GROUP) != Some(tail) {
                 return Err(self.mismatch());
             }
+            self.target.values().insert(size / GROUP, tail);
         }
         Ok(())
     }

@@ -1,17 +1,23 @@
 //! A lease that comes: what its run does besides fetching.
 
-use super::failed;
 use super::room::Room;
+use super::{Come, clear, come_of, drop_come, failed, identity, keep};
+use crate::error::from_store;
 use crate::{Error, ErrorKind};
+use blake3::Hasher;
+use blake3::hazmat::HasherExt as _;
 use howdah_core::ByteRange;
 use howdah_lease::{
     Action, Lease, Mark, Moved, Mover, Plan, Record, Stopped, SubtreeHasher, TreeRecord, Value,
 };
+use howdah_store::{GROUP, GroupValue, RangeFile};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Bytes that are read and hashed at a time.
+/// Bytes that are read and hashed at a time; a group is several of them.
 const PIECE: usize = 256 << 10;
 
 /// One run of a lease of a file, or of a range of a tree's large file: [`begin`](Self::begin), then the bytes come, then
@@ -27,8 +33,10 @@ pub struct Landing {
     /// It is one of a tree.
     of_tree: bool,
     part: Option<File>,
-    /// What was fetched; nobody else sees it.
+    /// What was fetched.
     scratch: Option<File>,
+    /// Through what: it knows what all of it was when it came. Another host may have the same file, where locks are not what they should be.
+    target: Option<Arc<RangeFile>>,
 }
 
 impl Landing {
@@ -43,7 +51,13 @@ impl Landing {
             of_tree,
             part: None,
             scratch: None,
+            target: None,
         }
+    }
+
+    /// What has come of it in this epoch, or in one before by a run that has ended.
+    pub(crate) fn come(&self, room: &Room) -> Come {
+        come_of(room, self.lease.id, self.epoch)
     }
 
     /// The bytes that it has.
@@ -65,12 +79,44 @@ impl Landing {
         self.begin_in(room, None)
     }
 
-    /// The same with that file, which may have some of it already.
+    /// Makes it known to all; returns where its bytes are to come over the network, which has what has come of them already. What comes is
+    /// kept for the next run, unless this one [lands](Self::land) or [gives up](Self::give_up).
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
-    pub fn begin_in(&mut self, room: &Room, file: Option<File>) -> Result<File, Error> {
+    /// As [`begin`](Self::begin), and no space for it.
+    pub fn begin_range(&mut self, room: &Arc<Room>) -> Result<Arc<RangeFile>, Error> {
+        let come = self.come(room);
+        self.begin_with(room, come)
+    }
+
+    /// The same where somebody has looked what has come.
+    pub(crate) fn begin_with(
+        &mut self,
+        room: &Arc<Room>,
+        come: Come,
+    ) -> Result<Arc<RangeFile>, Error> {
+        let (file, held) = match come {
+            Come::Here(scratch) => (Some(scratch.file), scratch.held),
+            Come::Busy | Come::Nowhere => (None, Vec::new()),
+        };
+        let is_kept = file.is_some();
+        let file = self.begin_in(room, file)?;
+        let of = identity(&self.plan.version());
+        let target = RangeFile::new(file, &self.path(room), of, self.lease.range);
+        let mut target = target.map_err(|e| from_store(&e))?;
+        if is_kept {
+            let (keeper, of_run) = (Arc::clone(room), (self.lease.id, self.epoch));
+            target = target
+                .keeping(move |groups| keep(&keeper, of_run, groups))
+                .going_on(&held);
+        }
+        let target = Arc::new(target);
+        self.target = Some(Arc::clone(&target));
+        Ok(target)
+    }
+
+    fn begin_in(&mut self, room: &Room, file: Option<File>) -> Result<File, Error> {
         self.part = Some(room.open_part(&self.name)?);
         room.claim(self.lease.id, self.epoch)?;
         self.mover.on_claimed();
@@ -79,6 +125,13 @@ impl Landing {
         let theirs = theirs.map_err(|e| failed("share a file beside", &self.path(room), &e))?;
         self.scratch = Some(file);
         Ok(theirs)
+    }
+
+    /// It has failed so: what has come stays for the next run, if that can use it.
+    pub fn give_up(&self, room: &Room, error: &Error) {
+        if !matches!(error.kind(), ErrorKind::Network | ErrorKind::Cancelled) {
+            drop_come(room, self.lease.id, self.epoch);
+        }
     }
 
     /// All bytes have come, as the source had them, which was the planned version all the time: puts them into their place, durably, and
@@ -97,7 +150,8 @@ impl Landing {
         let part = self.part.take().ok_or_else(nothing)?;
         let scratch = self.scratch.take().ok_or_else(nothing)?;
         let path = self.path(room);
-        let value = self.value_of(&scratch, 0, &path)?;
+        let told = self.target.as_ref().map(|target| target.told());
+        let value = self.value_of((&scratch, told), 0, &path)?;
         loop {
             if is_stopped() {
                 return Err(interrupted());
@@ -121,12 +175,8 @@ impl Landing {
                 }
                 Action::Sync => {
                     part.sync_data().map_err(|e| failed("sync", &path, &e))?;
-                    if self.value_of(&part, self.lease.range.start, &path)? != value {
-                        let path = path.display();
-                        let text = format!(
-                            "{path} does not give back what was written to it; run it again"
-                        );
-                        return Err(Error::new(ErrorKind::Integrity, text));
+                    if self.value_of((&part, None), self.lease.range.start, &path)? != value {
+                        return Err(not_given_back(&path));
                     }
                     self.mover.on_synced();
                 }
@@ -134,7 +184,10 @@ impl Landing {
                     self.publish(room, record)?;
                     self.mover.on_published();
                 }
-                Action::Done => return Ok(()),
+                Action::Done => {
+                    clear(room, self.lease.id);
+                    return Ok(());
+                }
             }
         }
     }
@@ -193,9 +246,15 @@ impl Landing {
         }
     }
 
-    /// Of the lease's bytes, which begin there in that file.
-    fn value_of(&self, mut file: &File, start: u64, path: &Path) -> Result<Value, Error> {
+    /// Of the lease's bytes, which begin there in that file, and are what was `told` of them when they came.
+    fn value_of(
+        &self,
+        (mut file, told): (&File, Option<Vec<GroupValue>>),
+        start: u64,
+        path: &Path,
+    ) -> Result<Value, Error> {
         let mut hasher = SubtreeHasher::new(&self.plan, self.lease);
+        let mut groups = told.map(|told| Groups::new(self.lease.range.start, told));
         let mut read = || -> io::Result<()> {
             file.seek(SeekFrom::Start(start))?;
             let mut buffer = vec![0; PIECE];
@@ -204,13 +263,78 @@ impl Landing {
                 let piece = &mut buffer[..PIECE.min(usize::try_from(left).unwrap_or(PIECE))];
                 file.read_exact(piece)?;
                 hasher.update(piece);
+                if let Some(groups) = &mut groups {
+                    groups.update(piece);
+                }
                 left -= piece.len() as u64;
             }
             Ok(())
         };
         read().map_err(|e| failed("read back", path, &e))?;
+        if groups.is_some_and(|mut groups| !groups.are_right()) {
+            return Err(not_given_back(path));
+        }
         Ok(hasher.value())
     }
+}
+
+/// Compares what a file has now with what was told of it.
+struct Groups {
+    told: BTreeMap<u64, [u8; 32]>,
+    at: u64,
+    group: Hasher,
+    is_zero: bool,
+    are_right: bool,
+}
+
+impl Groups {
+    fn new(at: u64, told: Vec<GroupValue>) -> Self {
+        Self {
+            told: told.into_iter().collect(),
+            at,
+            group: hasher_at(at),
+            is_zero: true,
+            are_right: true,
+        }
+    }
+
+    /// No piece is in two groups.
+    fn update(&mut self, piece: &[u8]) {
+        self.group.update(piece);
+        self.is_zero &= piece.iter().all(|byte| *byte == 0);
+        self.at += piece.len() as u64;
+        if self.at.is_multiple_of(GROUP) {
+            self.end(self.at / GROUP - 1);
+        }
+    }
+
+    fn end(&mut self, index: u64) {
+        self.are_right &= match self.told.get(&index) {
+            Some(value) => self.group.finalize_non_root() == *value,
+            // A hole: nothing of it comes.
+            None => self.is_zero,
+        };
+        (self.group, self.is_zero) = (hasher_at(self.at), true);
+    }
+
+    fn are_right(&mut self) -> bool {
+        if !self.at.is_multiple_of(GROUP) {
+            self.end(self.at / GROUP);
+        }
+        self.are_right
+    }
+}
+
+fn hasher_at(at: u64) -> Hasher {
+    let mut hasher = Hasher::new();
+    hasher.set_input_offset(at / GROUP * GROUP);
+    hasher
+}
+
+fn not_given_back(path: &Path) -> Error {
+    let path = path.display();
+    let text = format!("{path} does not give back what was written to it; run it again");
+    Error::new(ErrorKind::Integrity, text)
 }
 
 /// Why a run gave up.

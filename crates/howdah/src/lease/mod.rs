@@ -18,13 +18,15 @@ mod tree_finishing;
 pub use crate::far_plan::{
     FarPlan, FinishedTree, Landed, Looked, land_tree, push_range, push_tree,
 };
+pub use crate::range::fetch_into;
 pub use crate::session::plans::told;
 pub use finishing::{Ended, finish, not_finished};
 pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest};
 pub use landing::{Landing, interrupted, stopped};
 pub use local::{fetch_local, version_of};
 pub use run::{Hashes, RunDir, check_highest, lacking_of, land_run};
-pub(crate) use scratch::{Come, clear, come_of, keep};
+pub(crate) use scratch::Come;
+use scratch::{clear, come_of, drop_come, keep};
 pub use tree_finishing::{Known, TreeEnded, Witness, finish_tree, lacking};
 
 use crate::{Error, ErrorKind, SourceIdentity};

@@ -1,11 +1,12 @@
-//! Where the bytes of a lease come that is put, and what is known of them: so that a lost connection, or a mover that was killed, is gone on with.
+//! Where the bytes of a lease come over the network, and what is known of them: so that a lost connection, or a mover that was killed, is gone on with.
 //!
 //! ```text
 //! 7/come-2    what has come of lease 7 in epoch 2; locked by who writes to it
 //! 7/held-2    which groups of it are there and right: index and value of each, and a hash of all that
 //! ```
 //!
-//! Nothing of it is synced: a group counts if the file gives back what its value is of.
+//! Nothing of it is synced: a group counts if the file gives back what its value is of. Nor is the lock believed, which is of one host alone on
+//! some file systems: whoever lands compares what the file has then with what it was told when it came.
 
 use super::beneath::lock;
 use super::room::Room;
@@ -150,6 +151,12 @@ pub(crate) fn keep(room: &Room, (lease, epoch): (u64, u64), groups: &[GroupValue
     if room.at().has(come(lease, epoch)) {
         let _ = room.write(&held(lease, epoch), &encode(groups));
     }
+}
+
+/// What has come in this epoch is no use to anybody.
+pub(crate) fn drop_come(room: &Room, lease: u64, epoch: u64) {
+    let _ = room.at().remove_file(&come(lease, epoch));
+    let _ = room.at().remove_file(held(lease, epoch).as_ref());
 }
 
 /// The lease is in its place: what has come of it in any epoch goes.
