@@ -49,12 +49,14 @@ pub struct RangeFile {
     /// Whole groups that came and were verified.
     verified: Mutex<RangeSet>,
     keeper: Option<Keeper>,
+    /// What it has not been told of.
+    fresh: Mutex<RangeSet>,
     /// Of groups that have come, whether the sender has told theirs or not.
     values: Mutex<BTreeMap<u64, [u8; 32]>>,
 }
 
 impl RangeFile {
-    /// `keep` is told now and then, and at the end of each connection, which groups are there and right.
+    /// `keep` is told now and then, and at the end of each connection, which groups are there and right by now, of each once.
     #[must_use]
     pub fn keeping(mut self, keep: impl Fn(&[GroupValue]) + Send + Sync + 'static) -> Self {
         self.keeper = Some(Keeper(Box::new(keep)));
@@ -109,15 +111,19 @@ impl RangeFile {
         let Some(Keeper(keep)) = &self.keeper else {
             return;
         };
+        let fresh = std::mem::take(&mut *self.fresh());
         let values = self.values();
-        let verified = self.lock();
-        let is_right = |index: u64| verified.contains(ByteRange::with_len(index * GROUP, GROUP));
-        let groups = values.iter().filter(|(index, _)| is_right(**index));
-        let groups: Vec<GroupValue> = groups.map(|(index, value)| (*index, *value)).collect();
-        drop((verified, values));
+        let all = fresh.iter();
+        let all = all.flat_map(|range| values.range(range.start / GROUP..range.end / GROUP));
+        let groups: Vec<GroupValue> = all.map(|(index, value)| (*index, *value)).collect();
+        drop(values);
         if !groups.is_empty() {
             keep(&groups);
         }
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, RangeSet> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep_every(&self) -> u64 {
@@ -163,6 +169,7 @@ impl RangeFile {
             range,
             verified: Mutex::default(),
             keeper: None,
+            fresh: Mutex::default(),
             values: Mutex::default(),
         })
     }
@@ -258,9 +265,7 @@ impl RangeWriter {
                     outlet.recycle(&mut batches);
                     self.note_verified();
                     let verified = self.target.verified_bytes();
-                    // Seldom enough that all of it together is no more than what has come.
-                    let step = (self.target.keep_every() * GROUP).max(kept / 8);
-                    if verified - kept >= step {
+                    if verified - kept >= self.target.keep_every() * GROUP {
                         kept = verified;
                         self.target.keep();
                     }
@@ -322,9 +327,10 @@ impl RangeWriter {
 
     fn note_verified(&self) {
         let nodes = self.ledger.take_verified();
-        let mut verified = self.target.lock();
+        let (mut verified, mut fresh) = (self.target.lock(), self.target.fresh());
         for range in nodes.iter().filter_map(crate::tree::Node::range) {
             verified.insert(range);
+            fresh.insert(range);
         }
     }
 

@@ -26,7 +26,6 @@ pub use landing::{Landing, interrupted, stopped};
 pub use local::{fetch_local, version_of};
 pub use run::{Hashes, RunDir, check_highest, lacking_of, land_run};
 pub(crate) use scratch::Come;
-use scratch::{clear, come_of, drop_come, keep};
 pub use tree_finishing::{Known, TreeEnded, Witness, finish_tree, lacking};
 
 use crate::{Error, ErrorKind, SourceIdentity};
@@ -75,6 +74,16 @@ pub fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     };
     let text = format!("cannot {what} {}: {error}{remedy}", path.display());
     Error::new(kind, text)
+}
+
+/// What the store says, for who runs a step of a plan again and copies nothing.
+pub(crate) fn of_store(error: &howdah_store::StoreError) -> Error {
+    let error = crate::error::from_store(error);
+    let text = error.to_string();
+    match text.strip_suffix("copy again") {
+        Some(text) => Error::new(error.kind(), format!("{text}run it again")),
+        None => error,
+    }
 }
 
 /// What something was to lie in is not there.

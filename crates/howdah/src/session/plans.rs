@@ -98,7 +98,7 @@ pub(crate) struct Put {
 /// What comes.
 #[derive(Debug)]
 struct Coming {
-    room: Arc<Room>,
+    room: Room,
     /// None: it is in its place already.
     landing: Option<Landing>,
     since: Instant,
@@ -192,7 +192,6 @@ impl Put {
         let (plan, lease, name) = self.find(&room)?;
         let of_tree = matches!(self.planned, Planned::Tree(_));
         let mut landing = Landing::new(plan.clone(), lease, self.epoch, name, of_tree);
-        let room = Arc::new(room);
         let (target, landing) = if self.is_moved(&room)? {
             // By somebody who was faster: what comes is compared, and left at that.
             let (shown, of) = (landing.path(&room), lease::identity(&plan.version()));
@@ -239,7 +238,14 @@ impl Put {
         };
         let seconds = come.since.elapsed().as_secs_f64();
         if let Some(landing) = &mut come.landing {
-            landing.land(&come.room, seconds, &|| false)?;
+            let landed = landing.land(&come.room, seconds, &|| false);
+            // What others have altered would be so the next time, too.
+            if let Err(error) = &landed
+                && error.kind() == ErrorKind::Integrity
+            {
+                landing.give_up(&come.room, error);
+            }
+            landed?;
         }
         Ok(())
     }

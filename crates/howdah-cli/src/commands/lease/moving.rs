@@ -13,7 +13,6 @@ use howdah::lease::{Landing, fetch_into, fetch_local, interrupted};
 use howdah::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_lease::{Lease, Plan, PlanError, Planned, Share, Sheet, TreePlan, TreeRecord};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 pub(in crate::commands) fn run(args: &CpArgs, plan: &Path) -> anyhow::Result<()> {
@@ -102,7 +101,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
     if let Some(destination) = far_destination(&planned) {
         return pushing::lease(args, &planned, (&source, &destination), reporter);
     }
-    let room = Arc::new(Room::open(&planned)?);
+    let room = Room::open(&planned)?;
     let work = Work::of(&planned, id, source.clone(), &room)?;
     if let Some((epoch, bytes)) = work.moved(id, &room)? {
         return Ok(was_moved(id, (epoch, bytes), reporter));
@@ -173,7 +172,7 @@ struct Host<'a> {
     plan: &'a Plan,
     source: &'a Location,
     lease: Lease,
-    room: &'a Arc<Room>,
+    room: &'a Room,
     /// Where it goes, in the room.
     part: PathBuf,
     /// It is one of a tree.
