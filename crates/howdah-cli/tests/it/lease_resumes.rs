@@ -89,21 +89,17 @@ impl<'a> Case<'a> {
         assert_eq!(done.code, None);
     }
 
-    /// The rest of a lease of which half has come.
-    fn goes_on(&self, lease: u64, options: &[&str]) {
-        let before = self.relay.bytes(Way::ToClient);
+    /// The rest of a lease of which half has come; how much there was, in bytes.
+    fn goes_on(&self, lease: u64, options: &[&str]) -> u64 {
         let done = self.plan.run(lease, options);
-        let sent = self.relay.bytes(Way::ToClient) - before;
         assert_eq!(done.code, Some(0), "{}", done.err);
         let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
         assert!(resumed >= KILLED_AT - UNKNOWN, "{resumed}");
         assert!(resumed < LEASE - 2 * MIB, "{resumed}");
-        // Headers, what the rest of the protocol says, and the source's last part of a MiB.
-        let most = (LEASE - resumed) * 21 / 20 + MIB;
-        assert!(sent < most, "{sent} bytes were sent, {resumed} were there");
         let goes_on = "going on with a lease that was interrupted";
         assert!(done.err.contains(goes_on), "{}", done.err);
         assert_eq!(self.beside(lease), Vec::<String>::new());
+        resumed
     }
 
     /// All of a lease comes.
@@ -135,7 +131,13 @@ fn a_lease_goes_on_where_its_mover_was_ended() {
     case.goes_on(1, &["--epoch", "7"]);
     let done = case.ended(2, &[], Signal::INT);
     done.assert_failed(STOPPED, &["the same lease can be run again"]);
-    case.goes_on(2, &["--epoch", "9"]);
+    // Nobody sends to that one any more: what comes is for the next.
+    let before = case.relay.bytes(Way::ToClient);
+    let resumed = case.goes_on(2, &["--epoch", "9"]);
+    let sent = case.relay.bytes(Way::ToClient) - before;
+    // Headers, and what the rest of the protocol says.
+    let most = (LEASE - MIB / 2 - resumed) * 21 / 20 + MIB;
+    assert!(sent < most, "{sent} bytes were sent, {resumed} were there");
     case.is_finished();
     server.stop();
 }
