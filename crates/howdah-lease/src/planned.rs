@@ -22,7 +22,15 @@ impl Planned {
         if text.len() > TEXT_MAX {
             return Err(PlanError::Malformed("it is too long".to_owned()));
         }
-        let malformed = |e: serde_json::Error| PlanError::Malformed(e.to_string());
+        // As some editors begin a text with.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let malformed = |e: serde_json::Error| {
+            let mut why = e.to_string();
+            if e.is_eof() {
+                why.push_str("; its end is missing: take it from where 'howdah plan' wrote it");
+            }
+            PlanError::Malformed(why)
+        };
         let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
         let format = value.get("howdah_plan").and_then(serde_json::Value::as_u64);
         if format == Some(TREE_FORMAT.into()) {

@@ -99,17 +99,50 @@ pub fn fetch_range(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
-    let (there, place) = remote(source)?;
     let target = RangeFile::new(file, path, *identity, range).map_err(|e| from_store(&e))?;
-    let target = Arc::new(target);
-    let elsewhere = target.held().ranges.byte_count();
-    let task = || Task::Range(place.clone(), Arc::clone(&target));
-    lasting_range(
-        (range.len(), elsewhere),
+    fetch_into(source, &Arc::new(target), config, cancel, on_progress)
+}
+
+/// The same into a file that may have some of the range: that does not come again.
+///
+/// # Errors
+///
+/// As [`fetch_range`].
+pub fn fetch_into(
+    source: &Location,
+    target: &Arc<RangeFile>,
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    let (there, place) = remote(source)?;
+    let before = target.verified_bytes();
+    tell_of_lease(config, before);
+    let elsewhere = target.held().ranges.byte_count() - before;
+    let task = || Task::Range(place.clone(), Arc::clone(target));
+    let range_bytes = target.range().len();
+    let summary = lasting_range(
+        (range_bytes, elsewhere),
         (task, there),
         (config, cancel),
         on_progress,
-    )
+    )?;
+    let new = range_bytes - before;
+    Ok(Summary {
+        resumed_bytes: before,
+        goodput_bps: new as f64 * 8.0 / summary.seconds.max(1e-9),
+        ..summary
+    })
+}
+
+/// Says what is there of an interrupted lease.
+pub(crate) fn tell_of_lease(config: &CopyConfig, there: u64) {
+    if there > 0 {
+        config.note.line(&format!(
+            "going on with a lease that was interrupted: {} MiB are there already",
+            there >> 20
+        ));
+    }
 }
 
 /// Does a task that moves so many bytes of a file of which `elsewhere` others count as there, again when its connection was lost. What is

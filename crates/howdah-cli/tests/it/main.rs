@@ -15,6 +15,8 @@ mod endings;
 mod flight;
 mod key_options;
 mod lab;
+mod lease_ends;
+mod lease_resumes;
 mod leases;
 mod manifests;
 mod memory;

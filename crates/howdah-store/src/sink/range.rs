@@ -18,8 +18,9 @@ use std::time::Instant;
 
 /// Payload bytes that are written together.
 const GATHER: u64 = 1 << 20;
-/// Groups that come before it is told again which are there.
-const KEEP_EVERY: usize = 64;
+/// So many times at least it is told which groups are there while a range comes, or every so many groups.
+const KEEP_TIMES: u64 = 8;
+const KEEP_EVERY: u64 = 64;
 
 /// A group, and the value that the sender has told of it.
 pub type GroupValue = (u64, [u8; 32]);
@@ -48,12 +49,14 @@ pub struct RangeFile {
     /// Whole groups that came and were verified.
     verified: Mutex<RangeSet>,
     keeper: Option<Keeper>,
+    /// What it has not been told of.
+    fresh: Mutex<RangeSet>,
     /// Of groups that have come, whether the sender has told theirs or not.
     values: Mutex<BTreeMap<u64, [u8; 32]>>,
 }
 
 impl RangeFile {
-    /// `keep` is told now and then, and at the end of each connection, which groups are there and right.
+    /// `keep` is told now and then, and at the end of each connection, which groups are there and right by now, of each once.
     #[must_use]
     pub fn keeping(mut self, keep: impl Fn(&[GroupValue]) + Send + Sync + 'static) -> Self {
         self.keeper = Some(Keeper(Box::new(keep)));
@@ -81,6 +84,15 @@ impl RangeFile {
         self
     }
 
+    /// All groups that are there and right, also the one at the source's end that is not whole: what the file was when they came.
+    pub fn told(&self) -> Vec<GroupValue> {
+        let values = self.values();
+        values
+            .iter()
+            .map(|(index, value)| (*index, *value))
+            .collect()
+    }
+
     /// Nothing of it need come: it is there already, elsewhere.
     #[must_use]
     pub fn without_content(self) -> Self {
@@ -99,15 +111,23 @@ impl RangeFile {
         let Some(Keeper(keep)) = &self.keeper else {
             return;
         };
+        let fresh = std::mem::take(&mut *self.fresh());
         let values = self.values();
-        let verified = self.lock();
-        let is_right = |index: u64| verified.contains(ByteRange::with_len(index * GROUP, GROUP));
-        let groups = values.iter().filter(|(index, _)| is_right(**index));
-        let groups: Vec<GroupValue> = groups.map(|(index, value)| (*index, *value)).collect();
-        drop((verified, values));
+        let all = fresh.iter();
+        let all = all.flat_map(|range| values.range(range.start / GROUP..range.end / GROUP));
+        let groups: Vec<GroupValue> = all.map(|(index, value)| (*index, *value)).collect();
+        drop(values);
         if !groups.is_empty() {
             keep(&groups);
         }
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, RangeSet> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep_every(&self) -> u64 {
+        (self.range.len() / GROUP / KEEP_TIMES).clamp(1, KEEP_EVERY)
     }
 
     fn read_back(&self, range: ByteRange) -> Result<[u8; 32], StoreError> {
@@ -149,8 +169,14 @@ impl RangeFile {
             range,
             verified: Mutex::default(),
             keeper: None,
+            fresh: Mutex::default(),
             values: Mutex::default(),
         })
+    }
+
+    /// Which bytes of it come.
+    pub fn range(&self) -> ByteRange {
+        self.range
     }
 
     /// Which version it is of.
@@ -239,9 +265,7 @@ impl RangeWriter {
                     outlet.recycle(&mut batches);
                     self.note_verified();
                     let verified = self.target.verified_bytes();
-                    // Seldom enough that all of it together is no more than what has come.
-                    let step = (KEEP_EVERY as u64 * GROUP).max(kept / 8);
-                    if verified - kept >= step {
+                    if verified - kept >= self.target.keep_every() * GROUP {
                         kept = verified;
                         self.target.keep();
                     }
@@ -293,9 +317,7 @@ impl RangeWriter {
             return Err(self.mismatch());
         }
         let value = self.target.read_back(group)?;
-        if self.target.keeper.is_some() {
-            self.target.values().insert(index, value);
-        }
+        self.target.values().insert(index, value);
         if self.ledger.find(index, value) {
             Ok(())
         } else {
@@ -305,9 +327,10 @@ impl RangeWriter {
 
     fn note_verified(&self) {
         let nodes = self.ledger.take_verified();
-        let mut verified = self.target.lock();
+        let (mut verified, mut fresh) = (self.target.lock(), self.target.fresh());
         for range in nodes.iter().filter_map(crate::tree::Node::range) {
             verified.insert(range);
+            fresh.insert(range);
         }
     }
 
@@ -337,6 +360,7 @@ impl RangeWriter {
             if self.ledger.take_told(size / GROUP) != Some(tail) {
                 return Err(self.mismatch());
             }
+            self.target.values().insert(size / GROUP, tail);
         }
         Ok(())
     }

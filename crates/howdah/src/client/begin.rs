@@ -245,15 +245,6 @@ impl Client<'_> {
     }
 
     /// Says what becomes of an interrupted copy that was found.
-    pub(super) fn tell_of_lease(&self, there: u64) {
-        if there > 0 {
-            self.config.note.line(&format!(
-                "going on with a lease that was interrupted: {} MiB are there already",
-                there >> 20
-            ));
-        }
-    }
-
     pub(super) fn tell_resumed(&self, changed: Option<&str>) {
         if let Some(changed) = changed {
             self.config.warn.line(&format!(

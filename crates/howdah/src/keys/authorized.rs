@@ -226,6 +226,8 @@ fn parse_line<T>(
 
 /// The lines that are neither blank nor comments, without blanks around them, and their numbers, from 1.
 pub(super) fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    // As some editors begin a text with.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let lines = (1..).zip(bytes.split(|&b| b == b'\n'));
     lines.filter_map(|(number, line)| {
         let mut line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -256,7 +258,7 @@ mod tests {
     fn reads_keys_comments_and_blank_lines() {
         let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
         let text = format!(
-            "# the lab\n\n{} anna at the lab\r\n  \t\n\t{}  \n# end",
+            "\u{feff}# the lab\n\n{} anna at the lab\r\n  \t\n\t{}  \n# end",
             a.public_key(),
             b.public_key()
         );
@@ -300,7 +302,7 @@ mod tests {
             (format!("readonly {key}\n").into_bytes(), 1),
             (b"read-only\n".to_vec(), 1),
             (format!("root=\"/data {key}\n").into_bytes(), 1),
-            (format!("\u{feff}{key}\n").into_bytes(), 1),
+            (format!("{key}\n\u{feff}{key}\n").into_bytes(), 2),
         ] {
             let error = load(&text, 0o600).unwrap_err();
             assert!(matches!(&error, KeyError::MalformedLine { line: l, .. } if *l == line));

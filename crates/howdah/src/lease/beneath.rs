@@ -174,12 +174,19 @@ impl Dir {
 
     fn file(&self, name: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
         let (parent, last) = self.parent(name)?;
-        let mode = Mode::from_raw_mode(mode as sys::RawMode);
-        let file = File::from(retry(|| sys::openat(&parent, last, FILE | flags, mode))?);
-        if Seen::new(&sys::fstat(&file)?).is_file() {
-            return Ok(file);
+        let bits = Mode::from_raw_mode(mode as sys::RawMode);
+        let file = File::from(retry(|| sys::openat(&parent, last, FILE | flags, bits))?);
+        let seen = Seen::new(&sys::fstat(&file)?);
+        if !seen.is_file() {
+            return Err(io::Error::other("it is no regular file"));
         }
-        Err(io::Error::other("it is no regular file"))
+        // A umask that keeps even the owner out.
+        let lost = mode & 0o600 & !seen.mode;
+        if flags.contains(OFlags::CREATE) && lost != 0 {
+            let bits = Mode::from_raw_mode((seen.mode | lost) as sys::RawMode);
+            let _ = sys::fchmod(&file, bits);
+        }
+        Ok(file)
     }
 
     pub fn read(&self, name: &Path) -> io::Result<File> {
@@ -217,8 +224,14 @@ impl Dir {
 
     fn make_dir_with(&self, name: &Path, mode: u32) -> io::Result<()> {
         let (parent, last) = self.parent(name)?;
-        let mode = Mode::from_raw_mode(mode as sys::RawMode);
-        Ok(sys::mkdirat(&parent, last, mode)?)
+        let bits = Mode::from_raw_mode(mode as sys::RawMode);
+        sys::mkdirat(&parent, last, bits)?;
+        let made = self.look(name)?.mode;
+        let lost = mode & 0o700 & !made;
+        if lost != 0 {
+            self.set_mode(name, made | lost)?;
+        }
+        Ok(())
     }
 
     /// Removes an empty one.

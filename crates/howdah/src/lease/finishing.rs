@@ -1,9 +1,8 @@
 //! The end of a plan of one file.
 
 use super::beneath::Dir;
-use super::failed;
 use super::room::{MARK, Room};
-use crate::error::from_store;
+use super::{failed, of_store};
 use crate::{Error, ErrorKind};
 use howdah_lease::{Finished, NotFinished, Plan};
 use std::os::unix::fs::MetadataExt as _;
@@ -70,7 +69,7 @@ pub fn finish(
     } else {
         howdah_store::publish(part, from, to, bytes, mode)
     };
-    done.map_err(|e| from_store(&e))?;
+    done.map_err(|e| of_store(&e))?;
     Ok(Ended::Finished(blake3))
 }
 

@@ -59,9 +59,15 @@ pub fn fetch_local(
 ) -> Result<Summary, Error> {
     let begun = Instant::now();
     let source = open(path)?;
-    let check = || match identity.difference(&look(&source, path)?.identity) {
-        Some(difference) => Err(source_changed(&difference)),
-        None => Ok(()),
+    let check = || {
+        let found = look(&source, path)?;
+        if found.kind != FoundKind::File {
+            return Err(source_changed("it is no regular file any more"));
+        }
+        match identity.difference(&found.identity) {
+            Some(difference) => Err(source_changed(&difference)),
+            None => Ok(()),
+        }
     };
     check()?;
     let mut piece = vec![0; PIECE as usize];

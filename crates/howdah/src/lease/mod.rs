@@ -18,13 +18,14 @@ mod tree_finishing;
 pub use crate::far_plan::{
     FarPlan, FinishedTree, Landed, Looked, land_tree, push_range, push_tree,
 };
+pub use crate::range::fetch_into;
 pub use crate::session::plans::told;
 pub use finishing::{Ended, finish, not_finished};
 pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest};
 pub use landing::{Landing, interrupted, stopped};
 pub use local::{fetch_local, version_of};
 pub use run::{Hashes, RunDir, check_highest, lacking_of, land_run};
-pub(crate) use scratch::{Come, clear, come_of, keep};
+pub(crate) use scratch::Come;
 pub use tree_finishing::{Known, TreeEnded, Witness, finish_tree, lacking};
 
 use crate::{Error, ErrorKind, SourceIdentity};
@@ -73,6 +74,16 @@ pub fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     };
     let text = format!("cannot {what} {}: {error}{remedy}", path.display());
     Error::new(kind, text)
+}
+
+/// What the store says, for who runs a step of a plan again and copies nothing.
+pub(crate) fn of_store(error: &howdah_store::StoreError) -> Error {
+    let error = crate::error::from_store(error);
+    let text = error.to_string();
+    match text.strip_suffix("copy again") {
+        Some(text) => Error::new(error.kind(), format!("{text}run it again")),
+        None => error,
+    }
 }
 
 /// What something was to lie in is not there.

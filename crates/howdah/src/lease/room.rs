@@ -5,6 +5,7 @@
 //!                      part         the unfinished file
 //!                      7/claim-2    lease 7 is run in epoch 2
 //!                      7/record-2   that run has moved it
+//!                      7/come-2     what has come over the network of a range in that epoch, with 7/held-2, what of it is right
 //!                      finished     hash and inode of the file, before it gets its name
 //!                      key          at a server: whose it is
 //! ```
@@ -17,7 +18,6 @@
 //!                      7/sheet      what lease 7 has
 //!                      7/reserve    space for it, until somebody moves it
 //!                      7/run-…      what a run of it has fetched
-//!                      7/come-2     at a server: what has come of a range in that epoch, with 7/held-2, what of it is right
 //!                      draft        at a server: the plan, until everything is there that movers want
 //!                      laid         at a server: large files have got their places, and no sheet comes any more
 //! ```
@@ -111,6 +111,12 @@ fn room_name(target: &OsStr, id: &str) -> OsString {
 fn check_target(above: &Dir, target: &Path) -> Result<(), Error> {
     let path = above.path().join(target);
     let shown = path.display();
+    if howdah_store::is_room(target.as_os_str()) {
+        let text = format!(
+            "{shown} is what the directory of a plan is called, which copies leave out: give it another name"
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
     match above.look(target) {
         Ok(seen) if seen.is_file() || seen.is_dir() => Ok(()),
         Ok(_) => {
@@ -311,7 +317,11 @@ impl Room {
                 room.is_whole()?;
             }
             None if room.at.has(MARK) => {}
-            None => return Err(room.has_no_plan()),
+            None => {
+                // One that was ended as the last thing has left it empty.
+                room.remove_empty();
+                return Err(room.has_no_plan());
+            }
         }
         Ok(room)
     }
@@ -514,16 +524,21 @@ impl Room {
         self.forget_claims(lease)?;
         let dir = PathBuf::from(lease.to_string());
         let claim = || -> io::Result<()> {
-            match self.at.make_dir(&dir) {
-                Ok(()) => self.at.sync()?,
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(e),
-            }
+            self.make_lease_dir(lease)?;
             let dir = self.at.dir(&dir)?;
             dir.touch(format!("claim-{epoch}").as_ref())?.sync_all()?;
             dir.sync()
         };
         claim().map_err(|e| self.trouble("claim a lease in", &dir, &e))
+    }
+
+    /// Where everything about a lease lies: durably, as what comes into it.
+    pub(super) fn make_lease_dir(&self, lease: u64) -> io::Result<()> {
+        match self.at.make_dir(Path::new(&lease.to_string())) {
+            Ok(()) => self.at.sync(),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 
     /// Of so many claims only the highest one counts, and whoever looks finds that one all the time.
@@ -652,6 +667,10 @@ impl Room {
             };
         }
         let _ = self.at.clear(Path::new(""));
+        self.remove_empty();
+    }
+
+    fn remove_empty(&self) {
         let name = Path::new(&self.name);
         if self.above.has_that(name, &self.at) {
             let _ = self.above.remove_dir(name);

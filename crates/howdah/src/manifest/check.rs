@@ -37,6 +37,7 @@ impl Sums {
         /// Bad lines that are named.
         const NAMED: usize = 5;
         let mut lines = Vec::new();
+        let mut ends = LineEnds::default();
         let (mut bad, mut named) = (0u64, Vec::new());
         let mut bytes = Vec::new();
         for number in 1u64.. {
@@ -54,11 +55,20 @@ impl Sums {
                 );
                 return Err(Error::new(ErrorKind::Usage, text));
             }
-            if bytes.last() == Some(&b'\n') {
-                bytes.pop();
+            if number == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
+                bytes.drain(..BYTE_ORDER_MARK.len());
             }
+            let had_return = ends.cut(&mut bytes);
             match read(&bytes, hash, below) {
-                Ok(line) => lines.extend(line),
+                Ok(line) => {
+                    let is_tagged = bytes.starts_with(b"BLAKE3 (");
+                    if let Some(line) = line {
+                        if had_return && !is_tagged && line.kind == ManifestHash::Blake3 {
+                            ends.names.push(lines.len());
+                        }
+                        lines.push(line);
+                    }
+                }
                 Err(why) => {
                     bad += 1;
                     if named.len() < NAMED {
@@ -81,6 +91,7 @@ impl Sums {
         if lines.is_empty() {
             return usage(format!("{name} names no file: nothing can be said"));
         }
+        ends.give_back(&mut lines);
         Ok(Self { lines, below })
     }
 
@@ -100,6 +111,44 @@ impl Sums {
             (true, true) => "blake3_and_sha256",
             (false, true) => "sha256",
             _ => "blake3",
+        }
+    }
+}
+
+/// As some editors begin a text with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Carriage returns before the ends of lines. `sha256sum -c` takes them for a part of that, as it escapes those of names; `b3sum` does not
+/// escape them: there they are a part of that if all lines have one.
+#[derive(Debug, Default)]
+struct LineEnds {
+    /// There is a line without one.
+    is_plain: bool,
+    /// Lines whose name they may belong to.
+    names: Vec<usize>,
+}
+
+impl LineEnds {
+    /// Removes the end of a line; whether it has a carriage return.
+    fn cut(&mut self, line: &mut Vec<u8>) -> bool {
+        // The last line may have no end.
+        if line.pop_if(|byte| *byte == b'\n').is_none() {
+            return false;
+        }
+        let had_return = line.pop_if(|byte| *byte == b'\r').is_some();
+        self.is_plain |= !had_return;
+        had_return
+    }
+
+    /// What names have.
+    fn give_back(self, lines: &mut [Line]) {
+        if !self.is_plain {
+            return;
+        }
+        for index in self.names {
+            if let Some(line) = lines.get_mut(index) {
+                line.path.as_mut_os_string().push("\r");
+            }
         }
     }
 }
@@ -257,5 +306,37 @@ fn look(line: &Line, opened: Result<File, StoreError>, cancel: &Cancel, done: &A
             let path = line.path.display().to_string();
             Found::Unread(format!("{path:?} cannot be read: {e}"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str, hash: ManifestHash) -> Vec<String> {
+        let hex = "0123456789abcdef".repeat(4);
+        let text = text.replace("HEX", &hex);
+        let sums = Sums::read(text.as_bytes(), "list", hash, true).unwrap();
+        let name = |line: &Line| line.path.to_str().unwrap().to_owned();
+        sums.lines.iter().map(name).collect()
+    }
+
+    #[test]
+    fn ends_of_lines_may_be_those_of_another_system() {
+        use ManifestHash::{Blake3, Sha256};
+        let both = ["a", "b"];
+        for text in [
+            "HEX  a\r\nHEX  b\r\n",
+            "\u{feff}# list\r\nHEX  a\r\n\r\nHEX  b",
+            "BLAKE3 (a) = HEX\r\nSHA256 (b) = HEX\r\n",
+        ] {
+            assert_eq!(names(text, Blake3), both, "{text:?}");
+            assert_eq!(names(text, Sha256), both, "{text:?}");
+        }
+        // One of them is not: then it is what names have, of which sha256sum escapes it.
+        let mixed = "HEX  a\r\nHEX  b\nSHA256 (c) = HEX\r\n";
+        assert_eq!(names(mixed, Blake3), ["a\r", "b", "c"]);
+        assert_eq!(names(mixed, Sha256), ["a", "b", "c"]);
+        assert_eq!(names("\\HEX  a\\r\r\nHEX  b\r\n", Sha256), ["a\r", "b"]);
     }
 }

@@ -7,7 +7,7 @@ use super::receiving::Place;
 use crate::access::Rights;
 use crate::error::from_store;
 use crate::lease::room::{Room, Spot};
-use crate::lease::{self, Ended, Landing, clear, come_of, keep};
+use crate::lease::{self, Ended, Landing};
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_core::{ObjectId, RangeSet};
 use howdah_lease::{Lease, Plan, Planned, Record};
@@ -98,7 +98,7 @@ pub(crate) struct Put {
 /// What comes.
 #[derive(Debug)]
 struct Coming {
-    room: Arc<Room>,
+    room: Room,
     /// None: it is in its place already.
     landing: Option<Landing>,
     since: Instant,
@@ -190,35 +190,21 @@ impl Put {
             }));
         }
         let (plan, lease, name) = self.find(&room)?;
-        let of = lease::identity(&plan.version());
         let of_tree = matches!(self.planned, Planned::Tree(_));
-        let mut landing = Landing::new(plan, lease, self.epoch, name, of_tree);
-        let (shown, range) = (landing.path(&room), landing.range());
-        let room = Arc::new(room);
+        let mut landing = Landing::new(plan.clone(), lease, self.epoch, name, of_tree);
         let (target, landing) = if self.is_moved(&room)? {
             // By somebody who was faster: what comes is compared, and left at that.
-            let file = RangeFile::new(room.scratch()?, &shown, of, range);
-            (file.map(RangeFile::without_content), None)
+            let (shown, of) = (landing.path(&room), lease::identity(&plan.version()));
+            let file = RangeFile::new(room.scratch()?, &shown, of, landing.range());
+            let file = file.map_err(|e| from_store(&e))?;
+            (Arc::new(file.without_content()), None)
         } else {
-            let (file, held) = match come_of(&room, self.lease, self.epoch) {
-                lease::Come::Here(scratch) => (Some(scratch.file), scratch.held),
-                lease::Come::Busy if may_wait => return Ok(None),
-                lease::Come::Busy | lease::Come::Nowhere => (None, Vec::new()),
-            };
-            let (is_kept, keeper, of_run) =
-                (file.is_some(), Arc::clone(&room), (self.lease, self.epoch));
-            let file = landing.begin_in(&room, file)?;
-            let file = RangeFile::new(file, &shown, of, range).map(|file| {
-                if is_kept {
-                    file.keeping(move |groups| keep(&keeper, of_run, groups))
-                        .going_on(&held)
-                } else {
-                    file
-                }
-            });
-            (file, Some(landing))
+            let come = landing.come(&room);
+            if may_wait && matches!(come, lease::Come::Busy) {
+                return Ok(None);
+            }
+            (landing.begin_with(&room, come)?, Some(landing))
         };
-        let target = Arc::new(target.map_err(|e| from_store(&e))?);
         let options = SinkOptions {
             holes,
             room: wait.clone(),
@@ -252,8 +238,14 @@ impl Put {
         };
         let seconds = come.since.elapsed().as_secs_f64();
         if let Some(landing) = &mut come.landing {
-            landing.land(&come.room, seconds, &|| false)?;
-            clear(&come.room, self.lease);
+            let landed = landing.land(&come.room, seconds, &|| false);
+            // What others have altered would be so the next time, too.
+            if let Err(error) = &landed
+                && error.kind() == ErrorKind::Integrity
+            {
+                landing.give_up(&come.room, error);
+            }
+            landed?;
         }
         Ok(())
     }

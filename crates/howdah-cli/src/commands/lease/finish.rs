@@ -38,10 +38,12 @@ pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
             return Err(not_finished(&NotFinished::Missing { count, first }).into());
         }
     };
+    // Who does not get to know it can ask again.
+    tell(args, &plan, &blake3)?;
     if !args.keep {
         room.remove();
     }
-    tell(args, &plan, &blake3)
+    Ok(())
 }
 
 /// Refuses flags that mean nothing here.

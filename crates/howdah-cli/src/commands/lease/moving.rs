@@ -9,10 +9,9 @@ use crate::commands::connect::config;
 use crate::commands::course::{Run, arrival, finish, reporter};
 use crate::commands::flight;
 use crate::ui::{Reporter, Signals, Start};
-use howdah::lease::{Landing, fetch_local, interrupted};
+use howdah::lease::{Landing, fetch_into, fetch_local, interrupted};
 use howdah::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_lease::{Lease, Plan, PlanError, Planned, Share, Sheet, TreePlan, TreeRecord};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -160,7 +159,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
             host.run(&sheet, epoch, show)
         }
     });
-    // What was fetched of a lease goes with its run, whatever the copy in it says of itself.
+    // The copy in it says of itself that it goes on, which only a run of the same lease does.
     let done = done.map_err(|error| match error.downcast_ref::<Error>() {
         Some(stopped) if stopped.kind() == ErrorKind::Cancelled => interrupted().into(),
         _ => error,
@@ -196,27 +195,38 @@ impl Host<'_> {
         if cancel.is_cancelled() {
             return Err(interrupted());
         }
-        let file = landing.begin(room)?;
-        let mut summary = match self.fetch((file, &landing.path(room)), show) {
+        let done = self.fetch(&mut landing, show).and_then(|summary| {
+            landing.land(room, summary.seconds, &|| cancel.is_cancelled())?;
+            Ok(summary)
+        });
+        let mut summary = match done {
             Ok(summary) => summary,
             Err(error) => {
+                landing.give_up(room, &error);
                 landing.lacks(room, &error)?;
                 return Err(error);
             }
         };
-        landing.land(room, summary.seconds, &|| cancel.is_cancelled())?;
         let seconds = begun.elapsed().as_secs_f64();
+        let new = summary.bytes - summary.resumed_bytes;
         "blake3".clone_into(&mut summary.verified);
         summary.seconds = seconds;
-        summary.goodput_bps = summary.bytes as f64 * 8.0 / seconds.max(1e-9);
+        summary.goodput_bps = new as f64 * 8.0 / seconds.max(1e-9);
         Ok(summary)
     }
 
-    fn fetch(&self, to: (File, &Path), show: &mut dyn FnMut(&Progress)) -> Result<Summary, Error> {
-        let of = (&identity(&self.plan.version()), self.lease.range);
+    fn fetch(
+        &self,
+        landing: &mut Landing,
+        show: &mut dyn FnMut(&Progress),
+    ) -> Result<Summary, Error> {
+        let room = self.room;
         if let Location::File(path) = self.source {
+            let of = (&identity(&self.plan.version()), self.lease.range);
+            let to = (landing.begin(room)?, &*landing.path(room));
             return fetch_local(path, of, to, self.cancel, show);
         }
-        howdah::fetch_range(self.source, of, to, self.config, self.cancel, show)
+        let target = landing.begin_range(room)?;
+        fetch_into(self.source, &target, self.config, self.cancel, show)
     }
 }

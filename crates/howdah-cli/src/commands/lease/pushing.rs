@@ -172,10 +172,12 @@ pub(super) fn finish(
         return ended::check(args, plan, &looked.records, looked.has_plan);
     }
     let blake3 = far.finish(&text)?;
+    // Who does not get to know it can ask again.
+    ended::tell(args, plan, &blake3)?;
     if !args.keep {
         // It has its name: what stays beside it goes some day.
         let _ = far.forget(&text);
     }
     far.close();
-    ended::tell(args, plan, &blake3)
+    Ok(())
 }

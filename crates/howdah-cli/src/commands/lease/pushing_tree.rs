@@ -421,16 +421,18 @@ pub(super) fn finish(args: &FinishArgs, plan: &TreePlan, far: FarPlan) -> anyhow
         sums.put(&known.sums)?;
         sums.end()?;
     }
-    if !args.keep {
-        // It has its name: what stays beside it goes some day.
-        let _ = far.forget(&text);
-    }
-    far.close();
     let known = Finished {
         blake3: known.blake3,
         files: known.files,
         bytes: known.bytes,
         lacking: known.lacking,
     };
-    tree_finish::tell(args, plan, &known)
+    // Who does not get to know it can ask again.
+    tree_finish::tell(args, plan, &known)?;
+    if !args.keep {
+        // It has its name: what stays beside it goes some day.
+        let _ = far.forget(&text);
+    }
+    far.close();
+    tree_finish::lacks(plan, &known)
 }

@@ -46,10 +46,12 @@ pub(super) fn run(
         &mut teller,
         &|| cancel.is_cancelled(),
     )?)?;
+    // Who does not get to know it can ask again.
+    tell(args, plan, &known)?;
     if !args.keep {
         room.remove();
     }
-    tell(args, plan, &known)
+    lacks(plan, &known)
 }
 
 /// The list that is to be written, if one is.
@@ -114,6 +116,11 @@ pub(super) fn tell(args: &FinishArgs, plan: &TreePlan, known: &Finished) -> anyh
         let destination = ui::printable(plan.destination());
         ui::print(&format!("{}  {destination}", known.blake3))?;
     }
+    Ok(())
+}
+
+/// Says what it has been done without.
+pub(super) fn lacks(plan: &TreePlan, known: &Finished) -> anyhow::Result<()> {
     if known.lacking > 0 {
         ui::say_error(&format!(
             "{} files of the plan are not in {}",
