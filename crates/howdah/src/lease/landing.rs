@@ -317,6 +317,9 @@ impl Landing {
     }
 }
 
+/// Takes a group, and where it begins in the source.
+type Take<'a> = dyn FnMut(u64, &[u8]) -> Result<(), Error> + 'a;
+
 /// Hands on the groups of that range of the source, and where each begins there; in the file the range begins at `start`. Each is what was
 /// `told` of it.
 fn each_group(
@@ -324,7 +327,7 @@ fn each_group(
     (range, start): (ByteRange, u64),
     told: Option<&Told>,
     path: &Path,
-    take: &mut dyn FnMut(u64, &[u8]) -> Result<(), Error>,
+    take: &mut Take<'_>,
 ) -> Result<(), Error> {
     let mut buffer = vec![0; GROUP as usize];
     let mut at = range.start;
