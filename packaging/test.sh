@@ -120,6 +120,8 @@ for server in "${places[@]}"; do
     done >"${seen[$server]}/keys"
     mkdir "${seen[$server]}/root"
     chown --reference="${seen[$server]}" "${seen[$server]}"/{root,keys}
+    # What the one before said is not taken for its words.
+    : >"$work/log"
     # Not `exec` in a pipe: its own process, which is ended by its number.
     ${run[$server]} howdah serve ${serve[$server]---user root} --root "${!home}/root" --listen 127.0.0.1:0 --authorized-keys "${!home}/keys" >"$work/log" 2>&1 &
     serving=$!
