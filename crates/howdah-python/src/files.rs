@@ -7,6 +7,7 @@ use howdah::{
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size, seconds and nanoseconds of the two times, number.
@@ -156,7 +157,7 @@ fn request(asked: &Bound<'_, PyTuple>) -> PyResult<FilesRequest> {
     })
 }
 
-fn told<'py>(py: Python<'py>, answer: FilesAnswer) -> PyResult<Bound<'py, PyAny>> {
+fn told(py: Python<'_>, answer: FilesAnswer) -> PyResult<Bound<'_, PyAny>> {
     Ok(match answer {
         FilesAnswer::Info(info) => described(py, &info)?.into_any(),
         FilesAnswer::Entries(entries) => {
@@ -171,7 +172,10 @@ fn told<'py>(py: Python<'py>, answer: FilesAnswer) -> PyResult<Bound<'py, PyAny>
             PyList::new(py, parts.collect::<Vec<_>>())?.into_any()
         }
         FilesAnswer::Hash { blake3, .. } => {
-            let hex: String = blake3.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut hex = String::with_capacity(2 * blake3.len());
+            for byte in blake3 {
+                let _ = write!(hex, "{byte:02x}");
+            }
             hex.into_pyobject(py)?.into_any()
         }
         _ => py.None().into_bound(py),

@@ -411,7 +411,7 @@ impl<'a> Client<'a> {
                 if let Task::PutLease(lease) = &self.task {
                     // It has the rest another way.
                     let there = self.held_bytes.saturating_sub(lease.elsewhere);
-                    crate::range::tell_of_lease(self.config, there);
+                    self.config.tell_of_lease(there);
                     return Ok(());
                 }
                 self.can_go_on = values;

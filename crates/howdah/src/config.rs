@@ -108,6 +108,16 @@ impl CopyConfig {
         }
     }
 
+    /// Says what is there of an interrupted lease.
+    pub(crate) fn tell_of_lease(&self, there_bytes: u64) {
+        if there_bytes > 0 {
+            self.note.line(&format!(
+                "going on with a lease that was interrupted: {} MiB are there already",
+                there_bytes >> 20
+            ));
+        }
+    }
+
     /// With one connection only.
     pub(crate) fn once(&self) -> Self {
         Self {

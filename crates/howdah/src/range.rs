@@ -117,7 +117,7 @@ pub fn fetch_into(
 ) -> Result<Summary, Error> {
     let (there, place) = remote(source)?;
     let before = target.verified_bytes();
-    tell_of_lease(config, before);
+    config.tell_of_lease(before);
     let elsewhere = target.held().ranges.byte_count() - before;
     let task = || Task::Range(place.clone(), Arc::clone(target));
     let range_bytes = target.range().len();
@@ -133,16 +133,6 @@ pub fn fetch_into(
         goodput_bps: new as f64 * 8.0 / summary.seconds.max(1e-9),
         ..summary
     })
-}
-
-/// Says what is there of an interrupted lease.
-pub(crate) fn tell_of_lease(config: &CopyConfig, there: u64) {
-    if there > 0 {
-        config.note.line(&format!(
-            "going on with a lease that was interrupted: {} MiB are there already",
-            there >> 20
-        ));
-    }
 }
 
 /// Does a task that moves so many bytes of a file of which `elsewhere` others count as there, again when its connection was lost. What is

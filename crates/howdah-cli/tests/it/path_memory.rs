@@ -123,7 +123,7 @@ fn a_server_remembers_for_each_key_what_it_has_sent_to_it() {
         assert_eq!(done.code, Some(0), "{}", done.err);
         done.json()["wire_bytes"].as_u64().unwrap()
     };
-    let mut server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+    let server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
     let cold = wire_bytes(&server, "client", 30_000);
     let is_warm = |bytes: u64| bytes < cold * 3 / 4;
     assert!(!is_warm(wire_bytes(&server, "client", 30_000)));

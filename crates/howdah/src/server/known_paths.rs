@@ -87,7 +87,7 @@ mod tests {
         let (paths, now) = (KnownPaths::default(), Instant::now());
         paths.remember_at(now, "anna", at(1), path(100));
         paths.remember_at(now, "anna", at(2), path(200));
-        let later = now + Duration::from_secs(60);
+        let later = now + Duration::from_mins(1);
         let recall = |client, address| paths.recall_at(later, client, address);
         let found = recall("anna", at(1)).expect("it is there");
         assert_eq!(
