@@ -11,6 +11,7 @@
 //! * [`Ecn`]: what a packet's header says about congestion.
 //! * [`NoWaiting`]: a thread that must not wait for a disk.
 //! * [`num`]: conversions between numbers that cannot go wrong unseen.
+//! * [`text`]: what editors put into text.
 //! * [`units`]: how people write those quantities (`180ms`, `10gbit`, `4GiB`, `1%`).
 
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod observe;
 mod range;
 mod range_set;
 mod rate;
+pub mod text;
 mod time;
 pub mod transport;
 pub mod units;

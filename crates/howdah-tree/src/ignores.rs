@@ -75,7 +75,7 @@ impl Ignores {
     ) -> Result<Self, globset::Error> {
         let mut globs = GlobSetBuilder::new();
         let mut kinds = Vec::new();
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let text = howdah_core::text::without_byte_order_mark(text);
         for line in text.split(|&byte| byte == b'\n') {
             match std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned()) {
                 Ok(text) => match compile(text) {

@@ -137,7 +137,7 @@ pub use manifest::{Manifest, ManifestHash, Sums, check_manifest};
 pub use mover::{Client, Comparison, Place, Transfer};
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
 pub use policy::{RatePolicy, Transport};
-pub use range::{fetch_range, file_version, file_versions, publish};
+pub use range::{file_version, file_versions, publish};
 pub use receipt::{Checked, ReceiptMaker, Wanted, check_receipt};
 pub use remote::Files;
 pub use server::{

@@ -8,9 +8,8 @@ use crate::reconnect::{CopyKind, lasting};
 use crate::remote::Files;
 use crate::task::{Seen, Task};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, SourceFile, Summary};
-use howdah_core::ByteRange;
 use howdah_session::files::{FileKind, FilesRequest};
-use howdah_store::{RangeFile, SourceIdentity};
+use howdah_store::RangeFile;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -82,33 +81,15 @@ fn no_version(source: &Location) -> Error {
     Error::new(ErrorKind::Usage, text)
 }
 
-/// Fetches a range of that version of a file of another machine into an empty file, whose first byte is the range's first; `path` is
-/// for messages. Every MiB is compared with what the sender says that it hashes to, and the source stays that version until all of it
+/// Fetches a range of a version of a file of another machine into a file that may have some of it, which does not come again. Every MiB is compared with what the sender says that it hashes to, and the source stays that version until all of it
 /// has been read. A connection that is lost is made again for [`CopyConfig::reconnect`], and goes on.
 ///
-/// `range` begins with a MiB and ends with one or with the file. The summary counts its bytes only. Nothing is synced.
+/// The summary counts the range's bytes only. Nothing is synced.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::SourceChanged`] if it is another version by now, and those of [`copy`](crate::copy()).
 pub fn fetch_range(
-    source: &Location,
-    (identity, range): (&SourceIdentity, ByteRange),
-    (file, path): (File, &Path),
-    config: &CopyConfig,
-    cancel: &Cancel,
-    on_progress: &mut dyn FnMut(&Progress),
-) -> Result<Summary, Error> {
-    let target = RangeFile::new(file, path, *identity, range).map_err(|e| from_store(&e))?;
-    fetch_into(source, &Arc::new(target), config, cancel, on_progress)
-}
-
-/// The same into a file that may have some of the range: that does not come again.
-///
-/// # Errors
-///
-/// As [`fetch_range`].
-pub fn fetch_into(
     source: &Location,
     target: &Arc<RangeFile>,
     config: &CopyConfig,

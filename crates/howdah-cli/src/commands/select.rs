@@ -5,6 +5,7 @@ use crate::clashes::is_stream;
 use crate::ui;
 use howdah::{Error, ErrorKind, Location, PathList, PathListBuilder, RuleList, TreeOptions};
 use howdah_core::Span;
+use howdah_core::text::remove_byte_order_mark;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -125,7 +126,7 @@ fn rules(select: &SelectArgs) -> anyhow::Result<RuleList> {
                 let (mut line, mut is_first) = (Vec::new(), true);
                 while next_line(&mut list, b'\n', &mut line).map_err(cannot_read(path))? {
                     if std::mem::take(&mut is_first) {
-                        remove_mark(&mut line);
+                        remove_byte_order_mark(&mut line);
                     }
                     let text = str::from_utf8(&line).map_err(|_| {
                         let text = format!("the rules in {} are not UTF-8", path.display());
@@ -168,14 +169,6 @@ fn next_line(list: impl BufRead, end: u8, line: &mut Vec<u8>) -> io::Result<bool
     Ok(read > 0)
 }
 
-/// Takes UTF-8's byte order mark from the first line of a text: editors and shells of Windows put it there.
-fn remove_mark(line: &mut Vec<u8>) {
-    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-    if line.starts_with(BYTE_ORDER_MARK) {
-        line.drain(..BYTE_ORDER_MARK.len());
-    }
-}
-
 /// Whether a path has more `..` than names before them.
 fn leads_out(path: &[u8]) -> bool {
     let mut depth = 0_usize;
@@ -206,7 +199,7 @@ fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
             ));
         }
         if std::mem::take(&mut is_first) && !ends_with_nul {
-            remove_mark(&mut line);
+            remove_byte_order_mark(&mut line);
         }
         // As with rsync a line also ends with CR, or both.
         for line in line.split(|&byte| byte == end || byte == b'\r' && !ends_with_nul) {

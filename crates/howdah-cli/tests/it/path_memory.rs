@@ -122,17 +122,24 @@ fn a_server_remembers_for_each_key_what_it_has_sent_to_it() {
     let keys = site.config("server").join("authorized_keys");
     let listed = fs::read_to_string(&keys).unwrap() + &line;
     fs::write(&keys, listed).unwrap();
-    let wire_bytes = |server: &Server, who: &str, bytes: u64| {
+    let get = |server: &Server, who: &str, bytes: u64, options: &[&str]| {
         let source = server.url(&format!("zero:{bytes}"));
-        let args = ["cp", "--json", "--accept-new", &source, "null:"];
-        let done = site.run(near, who, &args, Input::None);
+        let copy = ["cp", "--json", "--accept-new", &source, "null:"];
+        let done = site.run(near, who, &[&copy, options].concat(), Input::None);
         assert_eq!(done.code, Some(0), "{}", done.err);
         done.json()["wire_bytes"].as_u64().unwrap()
     };
+    let wire_bytes = |server: &Server, who: &str, bytes: u64| get(server, who, bytes, &[]);
     let server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
     let cold = wire_bytes(&server, "client", 30_000);
     let is_warm = |bytes: u64| bytes < cold * 3 / 4;
     assert!(!is_warm(wire_bytes(&server, "client", 30_000)));
+    // A limit hides what the path can do, and who gives way takes less than it has.
+    get(&server, "client", 40_000_000, &["--limit", "300mbit"]);
+    get(&server, "client", 40_000_000, &["--policy", "background"]);
+    for _ in 0..3 {
+        assert!(!is_warm(wire_bytes(&server, "client", 30_000)), "held back");
+    }
     // A busy machine may take longer for a handshake than the path did, and then begins cold.
     let (mut looks, mut learns) = (0, 20_000_000);
     while !is_warm(wire_bytes(&server, "client", 30_000)) {

@@ -4,6 +4,7 @@ use super::files::{self, Exposure};
 use super::options;
 use super::public::split_word;
 use super::{KEY_WORD, KeyError, KeyLine, KeyOptions, ParseKeyError, PublicKey};
+use howdah_core::text::without_byte_order_mark;
 use std::collections::HashSet;
 use std::path::Path;
 use std::str::FromStr;
@@ -226,8 +227,7 @@ fn parse_line<T>(
 
 /// The lines that are neither blank nor comments, without blanks around them, and their numbers, from 1.
 pub(super) fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    // As some editors begin a text with.
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = without_byte_order_mark(bytes);
     let lines = (1..).zip(bytes.split(|&b| b == b'\n'));
     lines.filter_map(|(number, line)| {
         let mut line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -5,6 +5,7 @@ use super::{KeyError, KeyLine, ParseKeyError, PublicKey};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use howdah_core::text::without_byte_order_mark;
 use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -72,7 +73,8 @@ impl Identity {
             path: path.to_owned(),
             reason,
         };
-        let private = PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let private = PrivateKeyDer::from_pem_slice(without_byte_order_mark(&bytes))
+            .map_err(|e| wrong(e.to_string()))?;
         let PrivateKeyDer::Pkcs8(private) = private else {
             return Err(wrong("it is not in PKCS#8 form".to_owned()));
         };
@@ -312,7 +314,8 @@ mod tests {
     fn other_files_are_not_keys() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("id.pem");
-        let pem = Identity::generate().unwrap().to_pem();
+        let identity = Identity::generate().unwrap();
+        let pem = identity.to_pem();
         let cut = &pem[..60];
         let broken = pem.replace("MC4C", "MC5C");
         let rsa = pem.replace("PRIVATE", "RSA PRIVATE");
@@ -331,6 +334,12 @@ mod tests {
                 "{text}: {error}"
             );
         }
+        let windows = format!("\u{feff}{}", pem.replace('\n', "\r\n"));
+        write(&path, windows.as_bytes(), 0o600);
+        assert_eq!(
+            Identity::load(&path).unwrap().public_key(),
+            identity.public_key()
+        );
         write(&path, &vec![b'-'; 20_000], 0o600);
         assert!(matches!(
             Identity::load(&path).unwrap_err(),

@@ -18,7 +18,7 @@ mod tree_finishing;
 pub use crate::far_plan::{
     FarPlan, FinishedTree, Landed, Looked, land_tree, push_range, push_tree,
 };
-pub use crate::range::fetch_into;
+pub use crate::range::fetch_range;
 pub use crate::session::plans::told;
 pub use finishing::{Ended, finish, not_finished};
 pub use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest};

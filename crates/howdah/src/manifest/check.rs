@@ -4,6 +4,7 @@ use super::ManifestHash;
 use super::hashing::{for_each, hash};
 use super::line::{LINE_MAX, Line, read};
 use crate::{Cancel, Error, ErrorKind, Progress, Verification};
+use howdah_core::text::remove_byte_order_mark;
 use howdah_core::{Rate, Span};
 use howdah_store::{Root, StoreError, open_file};
 use howdah_tree::{Difference, DifferenceKind, EntryKind, NOTES, Tally};
@@ -55,8 +56,8 @@ impl Sums {
                 );
                 return Err(Error::new(ErrorKind::Usage, text));
             }
-            if number == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
-                bytes.drain(..BYTE_ORDER_MARK.len());
+            if number == 1 {
+                remove_byte_order_mark(&mut bytes);
             }
             let had_return = ends.cut(&mut bytes);
             match read(&bytes, hash, below) {
@@ -114,9 +115,6 @@ impl Sums {
         }
     }
 }
-
-/// As some editors begin a text with.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Carriage returns before the ends of lines. `sha256sum -c` takes them for a part of that, as it escapes those of names; `b3sum` does not
 /// escape them: there they are a part of that if all lines have one.

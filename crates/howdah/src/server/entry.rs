@@ -88,10 +88,9 @@ impl Service {
         session.public = public;
         session.keep_pace(now, connection);
         // Over TCP it is the kernel that paces.
-        let known = origin
-            .is_none()
-            .then(|| self.company.paths().recall(&session.key, remote.ip()));
-        if let Some(known) = known.flatten() {
+        if origin.is_none()
+            && let Some(known) = self.company.paths().recall(&session.key, remote.ip())
+        {
             connection.begin_with(now, &known);
         }
         self.sessions.insert(key, session);

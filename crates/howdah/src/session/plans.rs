@@ -191,10 +191,11 @@ impl Put {
         }
         let (plan, lease, name) = self.find(&room)?;
         let of_tree = matches!(self.planned, Planned::Tree(_));
-        let mut landing = Landing::new(plan.clone(), lease, self.epoch, name, of_tree);
+        let of = lease::identity(&plan.version());
+        let mut landing = Landing::new(plan, lease, self.epoch, name, of_tree);
         let (target, landing) = if self.is_moved(&room)? {
             // By somebody who was faster: what comes is compared, and left at that.
-            let (shown, of) = (landing.path(&room), lease::identity(&plan.version()));
+            let shown = landing.path(&room);
             let file = RangeFile::new(room.scratch()?, &shown, of, landing.range());
             let file = file.map_err(|e| from_store(&e))?;
             (Arc::new(file.without_content()), None)

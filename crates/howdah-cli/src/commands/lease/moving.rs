@@ -9,7 +9,7 @@ use crate::commands::connect::config;
 use crate::commands::course::{Run, arrival, finish, reporter};
 use crate::commands::flight;
 use crate::ui::{Reporter, Signals, Start};
-use howdah::lease::{Landing, fetch_into, fetch_local, interrupted};
+use howdah::lease::{Landing, fetch_local, fetch_range, interrupted};
 use howdah::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_lease::{Lease, Plan, PlanError, Planned, Share, Sheet, TreePlan, TreeRecord};
 use std::path::{Path, PathBuf};
@@ -227,6 +227,6 @@ impl Host<'_> {
             return fetch_local(path, of, to, self.cancel, show);
         }
         let target = landing.begin_range(room)?;
-        fetch_into(self.source, &target, self.config, self.cancel, show)
+        fetch_range(self.source, &target, self.config, self.cancel, show)
     }
 }
