@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from procs import Process, command
+from transports import cold
 
 SSH_PORT = 2222
 
@@ -75,7 +76,7 @@ class Mover:
 
 def howdah(binary, site, source, target):
     """Ours, over ssh."""
-    return [binary, "sync", "--json", "--no-memory", "--ssh", site.ssh, "--remote-howdah", binary, f"{source}/", f"far:{target}/"]
+    return [binary, "sync", "--json", *cold(binary), "--ssh", site.ssh, "--remote-howdah", binary, f"{source}/", f"far:{target}/"]
 
 
 def rsync(_, site, source, target):

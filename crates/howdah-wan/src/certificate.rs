@@ -39,6 +39,10 @@ pub struct Certificate {
     pub emulator_cpu_s: f64,
     /// Whether the emulator thread ran with real-time priority.
     pub realtime_priority: bool,
+    /// Memory that the kernel was made to use for packets before the first of them, in bytes, ...
+    pub packet_memory_bytes: u64,
+    /// ... and how long that took: 0.2 s for a GiB that is there, 2.5 for one that this machine's host has to find first.
+    pub packet_memory_s: f64,
     /// Share of all processor time that was in use, by anything on this machine.
     pub machine_busy_share: f64,
     /// Share of quarter-seconds in which no processor had time left.
@@ -197,6 +201,8 @@ impl Certificate {
             directions,
             emulator_cpu_s: engine.cpu.as_secs_f64(),
             realtime_priority: engine.realtime,
+            packet_memory_bytes: engine.packet_memory.bytes,
+            packet_memory_s: engine.packet_memory.seconds,
             machine_busy_share: usage.busy_share(),
             machine_saturated_share: usage.saturated_share(),
             machine_stolen_share: usage.stolen_share(),

@@ -54,6 +54,7 @@ mod link;
 mod machine;
 mod netns;
 mod network;
+mod packet_memory;
 mod process;
 pub mod run;
 pub mod self_test;
