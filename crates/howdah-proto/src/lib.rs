@@ -82,6 +82,7 @@ pub mod sim;
 mod space;
 mod trap;
 mod unconfirmed;
+mod unsent;
 mod witness;
 
 pub use codec::limits::{MAX_DATAGRAM, MIN_DATAGRAM};

@@ -4,9 +4,9 @@ use howdah_core::num::saturating_i64;
 use howdah_core::{Rate, Span, Time};
 
 /// Time's worth of tokens that may pile up while the host does not run the sender.
-const MAX_CREDIT: Span = Span::from_millis(4);
+pub(crate) const MAX_CREDIT: Span = Span::from_millis(4);
 /// Longest train of packets without a gap, as time at the pacing rate.
-const MAX_TRAIN: Span = Span::from_micros(500);
+pub(crate) const MAX_TRAIN: Span = Span::from_micros(500);
 /// What is worth a wake-up of the host: as much as one call takes that hands packets to be segmented, within a train; ...
 const WORTH_BYTES: u64 = 64_000;
 /// ... at high rates, and where trains are to be short, as much as is sent in this time.
@@ -27,6 +27,10 @@ pub(crate) struct Pacer {
     bursting: bool,
     /// What was granted has not been touched.
     granted: bool,
+    /// Nothing could be sent when it was last looked at, whatever was earned.
+    rests: bool,
+    /// Earned, and forgotten because the host did not run the sender: bytes since the beginning.
+    forgotten: u64,
 }
 
 impl Pacer {
@@ -39,6 +43,8 @@ impl Pacer {
             fine: false,
             bursting: false,
             granted: false,
+            rests: true,
+            forgotten: 0,
         }
     }
 
@@ -87,6 +93,9 @@ impl Pacer {
             .tokens
             .saturating_add(saturating_i64(earned.min(1 << 40)));
         self.filled_at = if full > cap {
+            if !self.rests {
+                self.forgotten += (full - cap.max(self.tokens)).max(0).unsigned_abs();
+            }
             now
         } else {
             (self.filled_at + paid).min(now)
@@ -124,8 +133,19 @@ impl Pacer {
         WORTH_BYTES.max(least).min(self.rate.bytes_in(MAX_TRAIN))
     }
 
+    /// Bytes that could have been sent, and were not because the host did not run the sender for longer than it may catch up.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Nothing may be sent, but for other reasons than time.
+    pub(crate) fn wait(&mut self) {
+        self.rests = true;
+    }
+
     /// Nothing could be sent although time earned it: what is saved up must not leave as a burst.
     pub(crate) fn rest(&mut self, now: Time, packet_bytes: u64) {
+        self.rests = true;
         if self.granted {
             return;
         }
@@ -136,6 +156,7 @@ impl Pacer {
 
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.granted = false;
+        self.rests = false;
         self.charge(bytes);
     }
 
@@ -258,5 +279,20 @@ mod tests {
             pacer.on_sent(1500);
         }
         assert!(sent <= rate.bytes_in(MAX_CREDIT) + 1500);
+        assert_eq!(pacer.forgotten(), 0, "it had nothing to send before");
+        // The next time it had; what it may not catch up is told.
+        assert_eq!(
+            pacer.train(now + Span::from_millis(10), 1500),
+            rate.bytes_in(MAX_TRAIN)
+        );
+        let told = rate.span_for(pacer.forgotten());
+        let left_out = 10_000 - MAX_CREDIT.as_micros();
+        assert!((left_out - 1..=left_out).contains(&told.as_micros()));
+        // And what nobody wanted to send is not.
+        let told = pacer.forgotten();
+        pacer.on_sent(1500);
+        pacer.wait();
+        pacer.train(now + Span::from_secs(1), 1500);
+        assert_eq!(pacer.forgotten(), told);
     }
 }

@@ -255,6 +255,7 @@ impl Connection {
                 acked_packets: self.heard.acked_packets,
                 lost_packets: lost_on_path,
                 app_limited: newest.sent_before < self.pace.app_limited_below,
+                unsent_bytes: self.pace.unsent.until(newest.sent_before),
             },
             rtt,
             min_rtt: self.pace.rtt.min_recent(),

@@ -18,6 +18,7 @@ use crate::rate::{Policy, RateControl, Share};
 use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::space::HandshakeSpace;
+use crate::unsent::Unsent;
 use crate::witness::Witness;
 use howdah_core::{ObjectId, Rate, Time};
 use std::collections::BTreeMap;
@@ -199,6 +200,7 @@ pub(super) struct Pace {
     pub(super) cap: Option<Rate>,
     pub(super) paused: bool,
     pub(super) app_limited_below: u64,
+    pub(super) unsent: Unsent,
     pub(super) tail_floor: u64,
     pub(super) tail: Option<Tail>,
 }
@@ -213,6 +215,7 @@ impl Pace {
             cap: None,
             paused: false,
             app_limited_below: 0,
+            unsent: Unsent::default(),
             tail_floor: 0,
             tail: None,
         }

@@ -566,10 +566,13 @@ impl Connection {
             || self.is_silent(now)
             || self.keys.as_ref().is_none_or(KeyRing::is_exhausted)
         {
+            self.pace.pacer.wait();
             return None;
         }
         let full = usize::from(self.mtu.current());
         let budget = saturating_usize(self.pace.pacer.train(now, full as u64));
+        let unsent = self.pace.pacer.forgotten();
+        self.pace.unsent.on_train(self.stats.bytes_sent, unsent);
         if budget == 0 {
             return None;
         }

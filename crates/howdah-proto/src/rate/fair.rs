@@ -90,6 +90,8 @@ const BACK_SHARE: f64 = 0.9;
 
 /// A fall that only a queue tells of goes down to the most that arrived in so long.
 const ARRIVED_WINDOW: Span = Span::from_millis(60);
+/// Share of what might have been sent from which on it says nothing of the path that no more of it arrived.
+const UNSENT: f64 = 0.02;
 
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
 const LOSS_SLACK: f64 = 0.025;
@@ -369,8 +371,10 @@ impl Fair {
         let Stage::Startup(startup) = &mut self.stage else {
             return;
         };
+        let unsent = startup::unsent_sample(&self.history, self.delays.base_rtt);
         let view = View {
             sample,
+            unsent: unsent.map(|long| long.delivery_rate),
             reports: self.history.len(),
             queue: self.delays.queue,
             base_rtt: self.delays.base_rtt,
@@ -474,7 +478,10 @@ impl Fair {
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
         let idle = sample.app_limited || self.host.limits;
-        let queued = self.delays.queue > self.target() / 2 && now >= self.echo.ramp_until;
+        // (What a host catches up looks like a queue.)
+        let queued = self.delays.queue > self.target() / 2
+            && now >= self.echo.ramp_until
+            && !sample.was_not_sent(UNSENT);
         let full = !idle && (congested || queued);
         if feedback.socket_drops > 0 {
             let relapse = now >= self.losses.congested_until;

@@ -1,5 +1,6 @@
 //! Delivery measured between two reports.
 
+use crate::pacer::{MAX_CREDIT, MAX_TRAIN};
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
 
@@ -23,6 +24,8 @@ pub(crate) struct Point {
     pub(crate) lost_packets: u64,
     /// The sender had nothing to send at some time since the last report.
     pub(crate) app_limited: bool,
+    /// What the sending host had no time to send before it, in UDP payload bytes.
+    pub(crate) unsent_bytes: u64,
 }
 
 impl Point {
@@ -50,7 +53,21 @@ pub(crate) struct Sample {
     pub(crate) whole: bool,
     /// Time between its ends, at the receiver.
     pub(crate) span: Span,
+    /// Of what might have been sent meanwhile, the share for which the sending host had no time.
+    pub(crate) unsent: f64,
 }
+
+impl Sample {
+    /// The host sent less than it might by more than that share, and no more of what it sent is missing than waits behind what it caught up with: so
+    /// little arrived because so little was sent.
+    pub(crate) fn was_not_sent(&self, share: f64) -> bool {
+        let came = self.delivery_rate.as_f64() / self.send_rate.as_f64().max(1.0);
+        self.unsent > share && self.span.mul_f64((1.0 - came).max(0.0)) <= CAUGHT_UP
+    }
+}
+
+/// What a host may catch up at once, and a train.
+const CAUGHT_UP: Span = Span::from_nanos(MAX_CREDIT.as_nanos() + MAX_TRAIN.as_nanos());
 
 /// Points of the last seconds.
 #[derive(Debug, Default)]
@@ -124,8 +141,10 @@ impl History {
         let acked = last.acked_packets.saturating_sub(first.acked_packets);
         let lost = last.lost_packets.saturating_sub(first.lost_packets);
         let packets = acked + lost;
+        let sent = last.sent_bytes.saturating_sub(first.sent_bytes);
+        let unsent = last.unsent_bytes.saturating_sub(first.unsent_bytes);
         let send_rate = Rate::from_bytes_over(
-            last.sent_bytes.saturating_sub(first.sent_bytes),
+            sent,
             last.sent_time
                 .since(first.sent_time)
                 .max(Span::from_micros(1)),
@@ -146,6 +165,7 @@ impl History {
             app_limited,
             whole,
             span,
+            unsent: unsent as f64 / sent.saturating_add(unsent).max(1) as f64,
         })
     }
 }

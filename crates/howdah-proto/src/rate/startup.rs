@@ -18,7 +18,10 @@ const TRUSTED_PACKETS: u64 = 48;
 const TRUSTED_REPORTS: usize = 4;
 /// Start-up takes less than that, and 8 RTT, which are so many windows.
 const TOO_LONG: Span = Span::from_secs(1);
+const TOO_LONG_RTTS: u64 = 8;
 const TOO_LONG_WINDOWS: u64 = 32;
+/// Share of what might have been sent for which a host has no time: more than bursts that leave some tenths of a millisecond late.
+const UNSENT: f64 = 0.2;
 /// Rate after the opening burst if it shows that the path is faster than this by some: above [`FAST`], and above [`FASTER`].
 const SECOND_RATE: Rate = Rate::from_mbit_per_sec(250);
 const FAST: Rate = Rate::from_mbit_per_sec(500);
@@ -111,6 +114,8 @@ pub(super) struct View<'a> {
     pub(super) rate: Rate,
     /// Most of what arrives is marked by a queue on the way.
     pub(super) marked: bool,
+    /// What arrived in a long time in which this host sent less than it might.
+    pub(super) unsent: Option<Rate>,
 }
 
 /// What has arrived lately: `short`, which is over `window`, or over longer on a path on which so few packets pass in it that a sample of that
@@ -123,6 +128,13 @@ pub(super) fn sample(history: &History, window: Span, short: Sample) -> Sample {
         return longer.filter(|s| s.whole).unwrap_or(short);
     }
     short
+}
+
+/// What has arrived since a start takes too long, if this host had no time all the while to send what it might.
+pub(super) fn unsent_sample(history: &History, base_rtt: Span) -> Option<Sample> {
+    let window = TOO_LONG.max(base_rtt * TOO_LONG_RTTS);
+    let long = history.sample(window, TRUSTED_PACKETS)?;
+    (long.whole && !long.app_limited && long.was_not_sent(UNSENT)).then_some(long)
 }
 
 /// What follows from a report.
@@ -328,6 +340,14 @@ impl Startup {
                 late,
             };
         }
+        if let Some(arrived) = view.unsent {
+            // Nothing more will be seen by a host that has no time to send it; what bursts showed is the path's all the same.
+            let promised = sure.map_or(Rate::ZERO, |shown| shown.mul_f64(self.train_share()));
+            return Step::End {
+                capacity: promised.max(arrived).max(self.best),
+                late: false,
+            };
+        }
         if sample.whole {
             self.best = self.best.max(delivered);
         }
@@ -423,6 +443,7 @@ mod tests {
             acked_packets: came,
             lost_packets: 203 - came,
             app_limited: false,
+            unsent_bytes: 0,
         })
     }
 
@@ -489,6 +510,7 @@ mod tests {
                     acked_packets: 300,
                     lost_packets,
                     app_limited: false,
+                    unsent_bytes: 0,
                 },
                 rtt: None,
                 min_rtt: Span::from_millis(100),

@@ -32,6 +32,7 @@ impl Flow {
                 acked_packets: 0,
                 lost_packets: 0,
                 app_limited: false,
+                unsent_bytes: 0,
             },
         }
     }

@@ -46,6 +46,7 @@ impl RateSteps {
                 acked_packets: self.reports * PACKETS,
                 lost_packets: self.reports,
                 app_limited: false,
+                unsent_bytes: 0,
             },
             rtt: Some(RTT + QUEUE),
             min_rtt: RTT,

@@ -2,8 +2,9 @@
 
 use howdah_core::{ObjectId, Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_proto::PathKnowledge;
 use howdah_proto::sim::{SimEndpoint, sim_config};
-use howdah_sim::{Costs, Flow, FlowEnds, PacketCost, SocketBuffer, World};
+use howdah_sim::{Costs, Disturbance, Flow, FlowEnds, PacketCost, SocketBuffer, Stalls, World};
 
 const MTU: u32 = 9_000;
 
@@ -176,5 +177,77 @@ fn a_host_that_stands_still_now_and_then_keeps_its_rate() {
         println!("{case}");
         assert!(dropped > 0.001, "nothing was dropped: {case}");
         assert!(share > 0.985, "{case}");
+    }
+}
+
+/// A sending host whose core stands still for 10 to 16 ms, `every` so often, on 10 Gbit/s: what it gets, of what it can, from the second second to the
+/// tenth, and what it would remember of the path.
+fn with_a_sender_that_stands_still(
+    seed: u64,
+    rtt: Span,
+    every: Span,
+) -> (f64, Option<PathKnowledge>) {
+    let path = PathConfig {
+        rate: Some(Rate::from_gbit_per_sec(10)),
+        delay: rtt / 2,
+        queue: QueueLimit::Time(Span::from_millis(25)),
+        mtu: MTU,
+        ..PathConfig::default()
+    };
+    let mut world = World::new(seed);
+    let (near, far) = (world.add_host("near"), world.add_host("far"));
+    let link = world.add_link(&path, &path);
+    let (client, server, id) = upload(seed, 1 << 60);
+    let ends = world.add_flow(Flow::between((near, client), (far, server)).over(link));
+    let core = world.add_core(near);
+    let stalls = Stalls {
+        every,
+        least: Span::from_millis(10),
+        most: Span::from_millis(16),
+    };
+    let costs = Costs {
+        disturbance: Disturbance {
+            stalls: Some(stalls),
+            ..Disturbance::default()
+        },
+        ..Costs::default()
+    };
+    world.run_on(ends.a, core, core, costs);
+    let bytes = |world: &World<SimEndpoint>| world.endpoint(ends.b).connection().received_bytes(id);
+    world.run_until(Time::ZERO + Span::from_secs(2));
+    let before = bytes(&world);
+    world.run_until(Time::ZERO + Span::from_secs(10));
+    let rate = Rate::from_bytes_over(bytes(&world) - before, Span::from_secs(8));
+    // Four milliseconds' worth is caught up.
+    let lost = 9.0 / (every.as_secs_f64() * 1e3 + 13.0);
+    let most = 10e9 * f64::from(MTU - 70) / f64::from(MTU) * (1.0 - lost);
+    let known = world.endpoint(ends.a).connection().path_knowledge();
+    (rate.as_f64() / most, known)
+}
+
+/// What it did not send is no less capacity, though what it catches up looks like a queue.
+#[test]
+fn a_sender_that_stands_still_now_and_then_keeps_its_rate() {
+    for rtt in [20, 100, 200].map(Span::from_millis) {
+        for every in [60, 250].map(Span::from_millis) {
+            let shares = [1, 2, 3].map(|seed| with_a_sender_that_stands_still(seed, rtt, every).0);
+            println!("{rtt}, each {every}: {shares:.3?}");
+            assert!(
+                shares.iter().sum::<f64>() > 3.0 * 0.95,
+                "{rtt}, each {every}: {shares:.3?}"
+            );
+        }
+    }
+}
+
+/// It cannot send what its bursts show, so that never arrives; it starts for a second and eight round trips, not for good.
+#[test]
+fn a_start_ends_though_the_sender_has_no_time() {
+    for seed in 1..=4 {
+        let every = Span::from_millis(4);
+        let (share, known) = with_a_sender_that_stands_still(seed, Span::from_millis(20), every);
+        println!("{seed}: {share:.3}, {known:?}");
+        assert!(known.is_some(), "{seed}: it starts for ever");
+        assert!(share > 0.6, "{seed}: {share:.3} of what it can");
     }
 }
