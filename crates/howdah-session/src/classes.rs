@@ -1,6 +1,6 @@
 //! What stands in brackets in a pattern, as git and rsync read it.
 //!
-//! To them `\\` takes away the meaning of a character there, too, `[:alpha:]` and its like are sets of characters, and no set has a
+//! To them `\` takes away the meaning of a character there, too, `[:alpha:]` and its like are sets of characters, and no set has a
 //! slash, whatever it leaves out. To the library that compiles patterns none of this is so; what comes out of here means the same
 //! to both.
 
@@ -57,7 +57,7 @@ impl Set {
         loop {
             let rest = chars.as_str();
             before = match (c, before) {
-                ('\\', _) => set.add(chars.next().ok_or(UNCLOSED)?),
+                ('\\', _) => Some(set.add(chars.next().ok_or(UNCLOSED)?)),
                 ('-', Some(first)) if !rest.starts_with(']') => {
                     let last = match chars.next() {
                         Some('\\') => chars.next(),
@@ -74,10 +74,10 @@ impl Set {
                         *chars = rest.get(end + 1..).unwrap_or_default().chars();
                         None
                     } else {
-                        set.add(c)
+                        Some(set.add(c))
                     }
                 }
-                (c, _) => set.add(c),
+                (c, _) => Some(set.add(c)),
             };
             c = chars.next().ok_or(UNCLOSED)?;
             if c == ']' {
@@ -86,9 +86,9 @@ impl Set {
         }
     }
 
-    fn add(&mut self, c: char) -> Option<char> {
+    fn add(&mut self, c: char) -> char {
         self.add_range(c, c);
-        Some(c)
+        c
     }
 
     fn add_range(&mut self, first: char, last: char) {
