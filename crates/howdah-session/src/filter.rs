@@ -291,6 +291,12 @@ mod tests {
             ("- a/./b", &["a/b", "x/a/b"], &["a/x/b"]),
             ("- .//a//b/", &["a/b"], &["x/a/b"]),
             ("- lit\\**x", &["lit*x", "lit*yx"], &["lit/x"]),
+            ("- a[!b]c", &["axc", "x/a]c"], &["a/c", "abc"]),
+            (
+                "- [[:digit:]][\\]x]",
+                &["1]", "d/2x"],
+                &["d]", "[:]", "1\\", "1\\]"],
+            ),
         ] {
             let filter = filter(&[rule]);
             for path in excluded {

@@ -28,6 +28,7 @@
 mod allowed;
 mod answers;
 mod change;
+pub mod classes;
 pub mod client;
 pub mod deletion;
 pub mod doubts;

@@ -3,8 +3,8 @@
 //! Patterns without wildcards are what long lists have: they are sorted, and a path is looked up. The others are compiled, many
 //! together.
 
-use crate::SessionError;
 use crate::rules::RuleList;
+use crate::{SessionError, classes};
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -215,6 +215,7 @@ impl Compiler {
         } else {
             format!("**/{}", parsed.body)
         };
+        let glob = classes::spelt_out(&glob).map_err(|why| refused(pattern, why))?;
         let globs = spelt_out(&glob).map_err(|why| refused(pattern, why))?;
         self.all_bytes += globs.iter().map(String::len).sum::<usize>();
         if self.all_bytes > WILD_BYTES_MAX {
@@ -352,6 +353,7 @@ mod tests {
             } else {
                 format!("**/{body}")
             };
+            let glob = classes::spelt_out(&glob).map_err(|_| ())?;
             for glob in spelt_out(&glob).map_err(|_| ())? {
                 let glob = GlobBuilder::new(&glob)
                     .literal_separator(true)

@@ -332,8 +332,7 @@ impl PartFile {
         }
         rename_file(self.home(), &self.temp, dir, name, now.is_some()).map_err(|e| match e {
             Errno::EXIST => StoreError::TargetChanged { path: path.clone() },
-            Errno::BUSY | Errno::PERM => unwritable::from_making(dir, path, "rename to", e),
-            e => StoreError::from_io(path, "rename the finished file to", e),
+            e => unwritable::from_naming(dir, path, e),
         })?;
         *state = State::Published;
         Ok(())

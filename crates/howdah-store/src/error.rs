@@ -143,7 +143,7 @@ pub enum StoreError {
         written: u64,
     },
     /// Two things that are to be copied have the same name at the destination.
-    #[error("two of the sources are called {name:?}; copy them one after the other")]
+    #[error("two of the sources {}; copy them one after the other", alike(name))]
     SameName {
         /// The name.
         name: PathBuf,
@@ -239,6 +239,14 @@ fn named(path: &Path) -> &Path {
     } else {
         path
     }
+}
+
+/// What two sources have in common.
+fn alike(name: &Path) -> String {
+    if name.as_os_str().is_empty() {
+        return "stand for what is in them".to_owned();
+    }
+    format!("are called {name:?}")
 }
 
 /// What to do about something that a file cannot replace.

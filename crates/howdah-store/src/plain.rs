@@ -50,6 +50,9 @@ pub fn check(path: &Path) -> Result<Vec<&OsStr>, StoreError> {
     let mut names = Vec::new();
     for name in bytes.split(|&b| b == b'/') {
         match name {
+            b"" if bytes.ends_with(b"/") => {
+                return refuse("it ends with a slash, as what is a directory may (-r copies one)");
+            }
             b"" => return refuse("it contains an empty name"),
             b"." => return refuse("it contains '.'"),
             b".." => return refuse("it contains '..'"),

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 const NO_NEW: &str = "its file system takes no new files";
+const REMOVED: &str = "the directory that it is to lie in was removed";
 
 /// An error if what lies in `dir` is not on a disk but made by the kernel, as in /proc: some of these file systems say that there
 /// is no such file when none can be made, others make something else.
@@ -19,11 +20,12 @@ pub fn check(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether names may be given in `dir`, as far as can be known without giving one. Its owner may let himself.
-pub fn takes_names(dir: impl AsFd) -> Result<(), Errno> {
+/// Whether directories may be made in `dir`, as far as can be known without making one. `opens`: its owner lets himself.
+pub fn takes_names(dir: impl AsFd, opens: bool) -> Result<(), Errno> {
     use rustix::fs::{Access, AtFlags, accessat, fstat};
-    let is_ours =
-        || fstat(&dir).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
+    let is_ours = || {
+        opens && fstat(&dir).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
+    };
     match accessat(
         &dir,
         ".",
@@ -31,9 +33,19 @@ pub fn takes_names(dir: impl AsFd) -> Result<(), Errno> {
         AtFlags::EACCESS,
     ) {
         Err(Errno::ACCESS) if is_ours() => Ok(()),
-        Err(e @ (Errno::ACCESS | Errno::ROFS)) => Err(e),
+        // The second one: nobody may, not even root (`chattr +i`).
+        Err(e @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(e),
         _ => Ok(()),
     }
+}
+
+/// The same of what is renamed when it is complete.
+pub fn takes_files(dir: impl AsFd, opens: bool) -> Result<(), Errno> {
+    takes_names(&dir, opens)?;
+    if keeps_names(&dir) {
+        return Err(Errno::PERM);
+    }
+    Ok(())
 }
 
 /// The error of making, or naming, something called `path` in `dir`: what of it is the destination's fault is said as that.
@@ -45,7 +57,7 @@ pub fn from_making(
 ) -> StoreError {
     let is_gone = || rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0);
     let why = match error {
-        Errno::NOENT if is_gone() => "the directory that it is to lie in was removed",
+        Errno::NOENT if is_gone() => REMOVED,
         Errno::NOENT | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NODEV | Errno::NXIO => NO_NEW,
         Errno::NAMETOOLONG => "its file system does not take so long a name",
         Errno::INVAL | Errno::ILSEQ => "its file system does not take such a name",
@@ -53,6 +65,20 @@ pub fn from_making(
         e => return from_changing(dir, path, operation, e),
     };
     not_writable(path, why)
+}
+
+/// The error of giving a complete file its name `path` in `dir`.
+pub fn from_naming(dir: impl AsFd, path: &Path, error: Errno) -> StoreError {
+    let is_gone = || rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0);
+    match error {
+        Errno::NOENT if is_gone() => not_writable(path, REMOVED),
+        Errno::NOENT => {
+            let why = "another program has removed or renamed its unfinished file meanwhile";
+            not_writable(path, why)
+        }
+        Errno::BUSY | Errno::PERM => from_making(dir, path, "rename to", error),
+        e => StoreError::from_io(path, "rename the finished file to", e),
+    }
 }
 
 /// The error of changing, replacing or removing something called `path` in `dir`.
@@ -76,6 +102,16 @@ pub fn protection(dir: impl AsFd, name: &OsStr) -> Option<Cow<'static, str>> {
     attribute(&dir, name)
         .map(Cow::Borrowed)
         .or_else(|| sticky(dir, name).map(Cow::Owned))
+}
+
+/// What will keep us from changing `name` there, as far as that is known without trying.
+pub fn will_protect(dir: impl AsFd, name: &OsStr) -> Option<Cow<'static, str>> {
+    let is_root = rustix::process::geteuid().is_root();
+    attribute(&dir, name).map(Cow::Borrowed).or_else(|| {
+        // Root passes over the sticky bit.
+        let sticky = (!is_root).then(|| sticky(dir, name));
+        sticky.flatten().map(Cow::Owned)
+    })
 }
 
 /// In a directory with the sticky bit names belong to whoever owns what has them.

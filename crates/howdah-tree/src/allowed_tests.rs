@@ -78,6 +78,33 @@ fn h6_a_key_that_may_not_makes_no_programs_of_others() {
     }
 }
 
+/// Special bits that `--chmod` asks for are no less than those of the source.
+#[test]
+fn h6_who_asks_for_special_bits_by_chmod_hears_that_he_may_not() {
+    for (chmod, is_dir, is_told) in [
+        ("u+s", false, true),
+        ("F4755", false, true),
+        ("Dg+s", true, true),
+        ("Dg+s", false, false),
+        ("g-w", false, false),
+    ] {
+        let options = TreeOptions {
+            chmod: Some(chmod.to_owned()),
+            ..TreeOptions::default()
+        };
+        for allowed in [Metadata::Modes, Metadata::All] {
+            let keeper = Keeper::new(&options, allowed).unwrap();
+            let mut meta = Meta {
+                mode: 0o755,
+                ..Meta::default()
+            };
+            keeper.admit(&mut meta, is_dir);
+            let expected = is_told && allowed == Metadata::Modes;
+            assert_eq!(keeper.withheld().is_some(), expected, "{chmod} {allowed}");
+        }
+    }
+}
+
 #[test]
 fn h6_who_asks_for_no_more_than_he_may_hears_nothing() {
     let plain = TreeOptions::default();

@@ -2,6 +2,7 @@
 
 use super::disks::{Disks, SyncWay};
 use super::meta::Keeper;
+use super::open::from_opening_home;
 use super::placed::PlacedFiles;
 use super::queue::{Budget, lock, wait_for};
 use super::report::{Book, Trouble, add};
@@ -268,7 +269,8 @@ impl Committer<'_> {
         let fd = match self.root.open_dir(&dir.path) {
             Ok(fd) => fd,
             Err(error) => {
-                for _ in group {
+                for file in group {
+                    let error = from_opening_home(&file.wanted.path(), error.clone());
                     self.book.note(Trouble::Failed, || error.to_string());
                 }
                 return Ok(());
@@ -314,10 +316,7 @@ impl Committer<'_> {
                 let path = wanted.path();
                 match e {
                     Errno::EXIST => StoreError::TargetChanged { path },
-                    Errno::BUSY | Errno::PERM => {
-                        unwritable::from_making(dir, &path, "rename to", e)
-                    }
-                    e => StoreError::from_io(&path, "rename the finished file to", e),
+                    e => unwritable::from_naming(dir, &path, e),
                 }
             })
         };
@@ -410,6 +409,12 @@ impl Committer<'_> {
         for FinishedDir { path, meta, .. } in self.finished.take() {
             let fd = match self.root.open_dir(&path) {
                 Ok(fd) => fd,
+                // With all that has come into it, which then is not where it was to be.
+                Err(StoreError::NotFound { .. }) => {
+                    let what = "another program has removed or renamed this directory meanwhile";
+                    self.book.trouble(Trouble::Failed, &path, what);
+                    continue;
+                }
                 Err(error) => {
                     self.book.note(Trouble::NotKept, || error.to_string());
                     continue;

@@ -181,6 +181,60 @@ proptest! {
     }
 }
 
+/// What nothing can be written to: promised by no dry run. Directories that are closed to their owner (not to root) are opened
+/// by a mirror only.
+#[test]
+fn what_the_copy_cannot_write_is_promised_by_no_dry_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for name in ["closed", "fixed", "grows"] {
+        for (side, time) in [("from", 1_000_000), ("to", 2_000_000)] {
+            let place = dir.join(side).join(name);
+            fs::create_dir_all(&place).unwrap();
+            for file in ["new", "old"] {
+                if side == "from" || file == "old" {
+                    fs::write(place.join(file), side).unwrap();
+                    set(&place.join(file), 0o644, time);
+                }
+            }
+            if side == "from" {
+                symlink("old", place.join("link")).unwrap();
+                fs::create_dir(place.join("sub")).unwrap();
+            }
+        }
+    }
+    let to = dir.join("to");
+    fs::write(dir.join("from/alone"), "new").unwrap();
+    fs::write(to.join("alone"), "as it was").unwrap();
+    set(&to.join("closed"), 0o555, 2_000_000);
+    let protect = |sign: &str| {
+        for (flag, name) in [("i", "fixed"), ("a", "grows"), ("i", "alone")] {
+            let flag = format!("{sign}{flag}");
+            // Where it does not work, these are like others.
+            let _ = std::process::Command::new("chattr")
+                .arg(flag)
+                .arg(to.join(name))
+                .output();
+        }
+    };
+    let check = |options: &TreeOptions| {
+        let before = look(&to);
+        protect("+");
+        let promised = said(dir, options, false);
+        let moved = contents(&dir.join("from"), &to, options);
+        protect("-");
+        assert!(moved.is_ok(), "{moved:?}");
+        let changed = changed(&before, &look(&to));
+        let made = promised.iter().filter(|change| change.act != Act::Change);
+        for change in made {
+            assert!(changed.contains(&change.path), "{change:?}");
+        }
+    };
+    check(&recursive());
+    check(&mirror(false, true));
+    set(&to.join("closed"), 0o755, 2_000_000);
+}
+
 /// Two names of one file, each replaced by a file of its own: that the first goes is no change of the second.
 #[test]
 fn t21_further_names_at_the_destination_are_replaced_one_by_one() {

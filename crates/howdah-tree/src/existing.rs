@@ -16,13 +16,19 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Makes a directory unless it is there.
-pub(crate) fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<DirState, Errno> {
+/// Makes a directory unless it is there. In a dry run (`dry_run`: of a copy that opens directories or not) none.
+pub(crate) fn make_dir(
+    parent: &OwnedFd,
+    name: &OsStr,
+    dry_run: Option<bool>,
+) -> Result<DirState, Errno> {
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if kind(&stat) == FileType::Directory => Ok(DirState::There),
         Ok(_) => Err(Errno::NOTDIR),
-        Err(Errno::NOENT) if dry_run => takes_names(parent).map(|()| DirState::Absent),
         Err(Errno::NOENT) => {
+            if let Some(opens) = dry_run {
+                return takes_names(parent, opens).map(|()| DirState::Absent);
+            }
             // Nobody else looks in before it is finished.
             let mode = Mode::RWXU;
             match retry(|| rustix::fs::mkdirat(parent, name, mode)) {

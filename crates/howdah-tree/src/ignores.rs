@@ -3,6 +3,7 @@
 use super::report::{Book, Trouble};
 use super::source_dir::SourceDir;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use howdah_session::classes;
 use howdah_store::StoreError;
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -143,16 +144,18 @@ fn compile(line: &str) -> Result<Option<(Glob, Kind)>, String> {
     }
     let (negated, line) = line.strip_prefix('!').map_or((false, line), |r| (true, r));
     let (only_dirs, line) = line.strip_suffix('/').map_or((false, line), |r| (true, r));
-    if line.is_empty() {
+    // No path ends with a slash.
+    if line.is_empty() || line.ends_with('/') {
         return Ok(None);
     }
     let body = line.strip_prefix('/').unwrap_or(line);
-    let glob = plain_braces(body);
+    let plain = plain(body);
+    let glob = classes::spelt_out(&plain)?;
     // Without a slash it is a name, wherever it lies.
     let glob = if line.contains('/') {
         glob
     } else {
-        format!("**/{glob}")
+        format!("**/{glob}").into()
     };
     let glob = GlobBuilder::new(&glob)
         .literal_separator(true)
@@ -162,22 +165,31 @@ fn compile(line: &str) -> Result<Option<(Glob, Kind)>, String> {
     Ok(Some((glob, Kind { negated, only_dirs })))
 }
 
-/// Braces mean nothing to git.
-fn plain_braces(pattern: &str) -> String {
+/// Braces mean nothing to git, and any number of stars that is all between two slashes is two, elsewhere one.
+fn plain(pattern: &str) -> String {
     let mut plain = String::with_capacity(pattern.len());
-    let (mut escaped, mut in_class) = (false, false);
-    for c in pattern.chars() {
-        if !escaped && !in_class && matches!(c, '{' | '}') {
-            plain.push('\\');
-        }
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        let begins_name = plain.is_empty() || plain.ends_with('/');
+        let behind = match c {
+            '*' => rest.trim_start_matches('*'),
+            '\\' => {
+                let mut behind = rest.chars();
+                plain.extend(behind.by_ref().take(2));
+                rest = behind.as_str();
+                continue;
+            }
+            c => &rest[c.len_utf8()..],
+        };
+        let stars = rest.len() - behind.len();
         match c {
-            _ if escaped => {}
-            '[' => in_class = true,
-            ']' => in_class = false,
-            _ => {}
+            '*' if stars > 1 && begins_name && (behind.is_empty() || behind.starts_with('/')) => {
+                plain.push_str("**");
+            }
+            '{' | '}' => plain.extend(['\\', c]),
+            c => plain.push(c),
         }
-        escaped = c == '\\' && !escaped;
-        plain.push(c);
+        rest = behind;
     }
     plain
 }
@@ -203,7 +215,8 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_git_reads_them() {
-        let text = "# no rule\n\n*.o\n!keep.o\n/top\nbuild/\nb/c\nx/**\n**/deep\na/**/z\n\\#odd\n\\!odd\nend \nsp\\ \n{q}\n[{]r\n";
+        let text = "# no rule\n\n*.o\n!keep.o\n/top\nbuild/\nb/c\nx/**\n**/deep\na/**/z\n\\#odd\n\\!odd\nend \nsp\\ \n{q}\n[{]r\n\
+            [[:digit:]].log\n[\\]x]s\na[!b]c\nd**e/f\ng/***/h\n**//\nx[]}]y\n";
         let top = ignores("", text, None);
         for (path, is_dir, ignored) in [
             ("m.o", false, true),
@@ -227,6 +240,16 @@ mod tests {
             ("{q}", false, true),
             ("q", false, false),
             ("{r", false, true),
+            ("1.log", false, true),
+            ("x.log", false, false),
+            ("]s", false, true),
+            ("a/c", false, false),
+            ("a-c", false, true),
+            ("d/e/f", false, false),
+            ("d1e/f", false, true),
+            ("g/1/2/h", false, true),
+            ("never", true, false),
+            ("x}y", false, true),
         ] {
             assert_eq!(top.ignore(Path::new(path), is_dir), ignored, "{path}");
         }

@@ -98,6 +98,8 @@ mod spared_tests;
 #[cfg(test)]
 mod sync_tests;
 #[cfg(test)]
+mod taken_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod torn_tests;

@@ -119,7 +119,7 @@ pub(super) fn why_symlink(
     name: &OsStr,
     target: &OsStr,
     (meta, keeper): (&Meta, &Keeper),
-    add_only: bool,
+    (add_only, opens): (bool, bool),
 ) -> Result<(Act, Reasons), Errno> {
     let reasons = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if kind(&stat) == FileType::Symlink => {
@@ -142,7 +142,10 @@ pub(super) fn why_symlink(
     if add_only && reasons != Reasons::NEW {
         return Err(Errno::EXIST);
     }
-    unwritable::takes_names(dir)?;
+    unwritable::takes_files(dir, opens)?;
+    if reasons != Reasons::NEW && unwritable::will_protect(dir, name).is_some() {
+        return Err(Errno::PERM);
+    }
     Ok((Act::Symlink, reasons))
 }
 

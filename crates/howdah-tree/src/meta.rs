@@ -148,7 +148,10 @@ impl Keeper {
             || meta
                 .owner
                 .is_some_and(|owner| !is_ours(owner) || meta.mode & 0o7000 != 0)
-            || !meta.xattrs.is_empty();
+            || !meta.xattrs.is_empty()
+            || self.changes.as_ref().is_some_and(|changes| {
+                changes.apply(meta.mode & 0o777, is_dir, self.umask) & 0o7000 != 0
+            });
         if asks_more {
             self.withheld.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,11 +1,25 @@
 //! Files and directories opened below an open directory.
 
+use howdah_store::StoreError;
 use howdah_store::calls::retry;
 use howdah_store::descriptors::opened;
+use howdah_store::unwritable::not_writable;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::path::Path;
+
+/// The error of a file called `path` whose directory, which was there, cannot be opened any more.
+pub(crate) fn from_opening_home(path: &Path, error: StoreError) -> StoreError {
+    match error {
+        StoreError::NotFound { .. } => {
+            let why = "another program has removed or renamed its directory meanwhile";
+            not_writable(path, why)
+        }
+        error => error,
+    }
+}
 
 /// Opens a directory in which names come and go, also where its mode does not let its owner do that: then it is
 /// given one that does, and the one that it had comes back, too. Root needs none.

@@ -154,6 +154,40 @@ fn h9_directories_and_links_take_names_as_well() {
     contents(&from, &other, &archive).unwrap();
 }
 
+/// What a key may not bring is promised by no dry run: directories in the place of a file, in one that is not there yet, and on the
+/// way to that.
+#[test]
+fn h9_a_dry_run_counts_the_directories_that_the_copy_would_make() {
+    for (name, needs) in [("to", 3), ("new", 4), ("p/q", 5)] {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("from");
+        fs::create_dir_all(from.join("a/b/c")).unwrap();
+        fs::create_dir(dir.path().join("to")).unwrap();
+        fs::write(dir.path().join("to/a"), "gives way").unwrap();
+        let root = Arc::new(howdah_store::Root::open(dir.path()).unwrap());
+        let copy = |dry_run: bool, most: u64| {
+            let options = TreeOptions {
+                contents: true,
+                mirror: true,
+                make_path: true,
+                dry_run,
+                ..recursive()
+            };
+            let mut source = TreeSource::new();
+            source.add_local(&from, true).unwrap();
+            let target = TreeTarget::below_to_make(&root, Path::new(name), false).unwrap();
+            let target = target.at_most(Quota::new(Some(most), None));
+            tests::transfer(source, target, &options).map(|_| ())
+        };
+        let error = copy(true, needs - 1).unwrap_err();
+        assert!(matches!(error, StoreError::OverQuota { .. }), "{error}");
+        copy(true, needs).unwrap();
+        // As the copy itself.
+        let error = copy(false, needs - 1).unwrap_err();
+        assert!(matches!(error, StoreError::OverQuota { .. }), "{error}");
+    }
+}
+
 #[test]
 fn h1_what_changes_on_its_way_is_still_what_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 use super::disks::SyncWay;
 use super::meta::Keeper;
+use super::open::from_opening_home;
 use super::report::{Book, Trouble};
 use super::target::{TargetDir, Wanted};
 use howdah_store::descriptors::opened;
@@ -60,7 +61,8 @@ impl<'a> Writer<'a> {
         match &mut self.last {
             Some((_, fd)) => Ok(fd),
             last => {
-                let fd = self.root.open_dir(&dir.path)?;
+                let fd = self.root.open_dir(&dir.path);
+                let fd = fd.map_err(|error| from_opening_home(wanted, error))?;
                 check_names(&fd, wanted)?;
                 Ok(&last.insert((Arc::downgrade(dir), fd)).1)
             }

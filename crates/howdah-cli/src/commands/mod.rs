@@ -180,7 +180,8 @@ fn keep_memory_private() {
 
 /// The file that the user named, or the usual one.
 fn key_file(named: Option<&PathBuf>, usual: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    named.cloned().or(usual).context(
-        "there is no place for keys: none of HOWDAH_CONFIG_DIR, XDG_CONFIG_HOME and HOME is set",
-    )
+    let why =
+        "there is no place for keys: none of HOWDAH_CONFIG_DIR, XDG_CONFIG_HOME and HOME is set";
+    let none = || howdah::Error::new(howdah::ErrorKind::Usage, why);
+    Ok(named.cloned().or(usual).ok_or_else(none)?)
 }

@@ -462,6 +462,34 @@ fn f62_a_client_with_few_descriptors_puts_and_gets_a_tree() {
     site.assert_nothing_half_done();
 }
 
+/// With fewer nothing begins, instead of waiting for what nobody gives back; a limit that may be raised is raised.
+#[test]
+fn f62_a_client_with_too_few_descriptors_says_so_at_once() {
+    let site = Site::new(60);
+    let server = site.serve();
+    for i in 0..30 {
+        fs::create_dir_all(site.root(&format!("tree/{i}"))).unwrap();
+        fs::write(site.root(&format!("tree/{i}/f")), "few").unwrap();
+    }
+    let copy = |limit: &str, to: &str| {
+        let mut command = Command::new("bash");
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        command.args(["-c", &script, "limited", env!("CARGO_BIN_EXE_howdah")]);
+        let args = ["cp", "--accept-new", "-r", &server.url("tree/."), to];
+        site.start_by(command, "client", &args, Input::None)
+            .finish()
+    };
+    let (none, all) = (site.file("none"), site.file("all"));
+    for limit in ["-n 11", "-n 20", "-n 31"] {
+        copy(limit, &none).assert_failed(2, &["ulimit -n", "32"]);
+    }
+    assert!(!fs::exists(&none).unwrap());
+    let done = copy("-Sn 20", &all);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(fs::read_dir(&all).unwrap().count(), 30);
+    server.stop();
+}
+
 /// With little memory a server may die, and then the same command goes on; with 256 MiB it need not.
 #[test]
 fn f61_a_server_that_gets_no_more_memory_loses_nothing() {

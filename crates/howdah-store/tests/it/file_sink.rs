@@ -225,6 +225,27 @@ fn a_directory_that_goes_away_is_an_error_not_another_place() {
     assert_eq!(names_in(&moved), ["file"]);
 }
 
+/// The source is there: what is missing is at the destination, and said so.
+#[test]
+fn an_unfinished_file_that_another_program_removes_is_no_missing_source() {
+    for (takes_dir, words) in [(false, "unfinished file"), (true, "was removed")] {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("place");
+        std::fs::create_dir(&place).unwrap();
+        let (engine, data) = (Engine::new(), random_bytes(10_000));
+        let sink = sink(&engine, &place.join("file"), None);
+        for name in names_in(&place) {
+            std::fs::remove_file(place.join(name)).unwrap();
+        }
+        if takes_dir {
+            std::fs::remove_dir(&place).unwrap();
+        }
+        let error = write(&engine, sink, &data, hash(&data)).unwrap_err();
+        assert!(matches!(error, StoreError::NotWritable { .. }), "{error:?}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
 #[test]
 fn the_queue_is_bounded_and_buffers_come_back() {
     let dir = tempfile::tempdir().unwrap();

@@ -151,7 +151,8 @@ impl Placer<'_> {
         };
         if let Some(meta) = top_meta {
             shared.quota.take_directories(at, 1)?;
-            let make = || make_dir(&parent_fd, &name, dry_run);
+            // What lies above the destination is opened by nobody.
+            let make = || make_dir(&parent_fd, &name, dry_run.then_some(false));
             let state = until_room(shared, at, "make the directory", make)?
                 .map_err(|e| unwritable::from_making(&parent_fd, at, "make the directory", e))?;
             let fd = match state {
@@ -268,7 +269,12 @@ impl Placer<'_> {
             was: opened,
         } = match parent.state {
             _ if is_twin => Made::without(DirState::Broken),
-            DirState::Absent | DirState::Broken => Made::without(parent.state),
+            DirState::Absent => {
+                // What the copy itself would count.
+                shared.quota.take_directories(&path, 1)?;
+                Made::without(parent.state)
+            }
+            DirState::Broken => Made::without(parent.state),
             DirState::Fresh | DirState::There => {
                 let made = match self.shared_fd() {
                     Ok(Some(fd)) => {
@@ -348,7 +354,12 @@ impl Placer<'_> {
     /// Whether directories that are closed to their owner are opened for the time of the copy: where it sets their modes
     /// in the end, so that the next one puts right what a killed one leaves open.
     fn opens(&self) -> bool {
-        !self.shared.options.dry_run && (self.goes_on || self.shared.keeper.is_exact())
+        !self.shared.options.dry_run && self.would_open()
+    }
+
+    /// The same of the copy that a dry run is of.
+    pub(super) fn would_open(&self) -> bool {
+        self.goes_on || self.shared.keeper.is_exact()
     }
 
     /// In a dry run: whether a directory that is there would be changed, besides what goes into it.
@@ -392,6 +403,7 @@ impl Placer<'_> {
                 return Ok(Err(why));
             }
             if dry_run {
+                shared.quota.take_directories(&parent.path.join(name), 1)?;
                 return Ok(Ok(Made::without(DirState::Absent)));
             }
         }
@@ -400,7 +412,7 @@ impl Placer<'_> {
             shared.quota.take_directories(&path, 1)?;
         }
         let made = until_room(shared, &path, "make the directory", || {
-            make_dir(fd, name, dry_run)
+            make_dir(fd, name, dry_run.then(|| self.would_open()))
         })?;
         let opened = made.and_then(|state| {
             if state == DirState::Absent {

@@ -22,11 +22,12 @@ use howdah_session::{Act, Reasons};
 use howdah_store::StoreError;
 use howdah_store::identity::Identity;
 use howdah_store::stale;
-use howdah_store::unwritable::takes_names;
+use howdah_store::unwritable;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 
 impl Placer<'_> {
@@ -167,9 +168,9 @@ impl Placer<'_> {
         }
         let path = || dir.path.join(&name);
         if shared.options.dry_run
-            && let Some(Err(e)) = fd.as_deref().map(takes_names)
+            && let Some(fd) = fd.as_deref()
+            && let Err(error) = self.would_take(fd, &path(), before.is_some())
         {
-            let error = StoreError::from_io(&path(), "make", e);
             shared.book.unwritten(&error);
             return self.answer(false);
         }
@@ -222,6 +223,17 @@ impl Placer<'_> {
             }
         }
         self.answer(true)
+    }
+
+    /// In a dry run: an error if no file can be made in `dir`, or what has that name cannot be replaced.
+    fn would_take(&self, dir: &OwnedFd, path: &Path, is_there: bool) -> Result<(), StoreError> {
+        unwritable::takes_files(dir, self.would_open())
+            .map_err(|e| unwritable::from_making(dir, path, "make", e))?;
+        let name = path.file_name().filter(|_| is_there);
+        match name.and_then(|name| unwritable::will_protect(dir, name)) {
+            Some(why) => Err(unwritable::not_writable(path, why)),
+            None => Ok(()),
+        }
     }
 
     /// That is known now of a file, if it has several names.

@@ -6,7 +6,7 @@ use super::super::target::{DirState, TargetDir};
 use super::Placer;
 use howdah_session::{Act, Reasons};
 use howdah_store::calls::retry;
-use howdah_store::unwritable::takes_names;
+use howdah_store::unwritable::{self, takes_names};
 use howdah_store::{StoreError, names};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -27,7 +27,10 @@ impl Placer<'_> {
             return self.make_all(place).map(|()| false);
         }
         match shared.root.open_dir(place) {
-            Err(StoreError::NotFound { .. }) => self.check_way(place)?,
+            Err(StoreError::NotFound { .. }) => {
+                let missing = self.check_way(place)? + u64::from(is_contents);
+                shared.quota.take_directories(at, missing)?;
+            }
             // It is there, or what is wrong is told of later.
             _ => return Ok(false),
         }
@@ -52,20 +55,22 @@ impl Placer<'_> {
         Ok(true)
     }
 
-    /// In a dry run: what of `place` is there must take what is not.
-    fn check_way(&self, place: &Path) -> Result<(), StoreError> {
-        let mut missing = place;
+    /// In a dry run: what of `place` is there must take what is not. How many directories that is.
+    fn check_way(&self, place: &Path) -> Result<u64, StoreError> {
+        let (mut missing, mut count) = (place, 1);
         while let Some(above) = missing.parent() {
             match self.shared.root.open_dir(above) {
-                Err(StoreError::NotFound { .. }) => missing = above,
+                Err(StoreError::NotFound { .. }) => (missing, count) = (above, count + 1),
                 Ok(dir) => {
-                    let failed = |e| StoreError::from_io(missing, "make the directory", e);
-                    return takes_names(&dir).map_err(failed);
+                    let operation = "make the directory";
+                    takes_names(&dir, false)
+                        .map_err(|e| unwritable::from_making(&dir, missing, operation, e))?;
+                    break;
                 }
                 Err(_) => break,
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Makes a directory and all that it lies in, durably. No link is followed.

@@ -646,6 +646,9 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let Some(fd) = self.shared_fd()? else {
+            if shared.quota.is_bounded() {
+                shared.quota.take_file(&path)?;
+            }
             self.tell(Act::Symlink, Reasons::NEW, &path)?;
             return self.note_moved(&dir, &name, number);
         };
@@ -664,7 +667,8 @@ impl<'a> Placer<'a> {
         }
         let kept = (meta, &*shared.keeper);
         if shared.options.dry_run {
-            match why_symlink(&fd, &name, target, kept, shared.add_only) {
+            let how = (shared.add_only, self.would_open());
+            match why_symlink(&fd, &name, target, kept, how) {
                 Ok((act, reasons)) => {
                     if !reasons.is_empty() {
                         self.tell(act, reasons, &path)?;

@@ -1,6 +1,7 @@
 //! A large file that comes is opened, which may wait for its disk.
 
 use super::LargeTarget;
+use crate::open::from_opening_home;
 use crate::report::Trouble;
 use crate::shared::Shared;
 use crate::target::Wanted;
@@ -80,6 +81,7 @@ fn placed(shared: &Shared, wanted: &Wanted) -> Result<Target, StoreError> {
             book.trouble(Trouble::NotKept, &shown, format!("{what} not kept: {e}"));
         }
     });
-    let dir = shared.root.open_dir(&wanted.dir.path)?;
+    let dir = shared.root.open_dir(&wanted.dir.path);
+    let dir = dir.map_err(|error| from_opening_home(&path, error))?;
     Target::placed(dir, &wanted.name, &path, prepare)
 }

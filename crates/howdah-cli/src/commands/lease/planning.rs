@@ -29,7 +29,7 @@ fn planned(args: &PlanArgs, signals: &Signals) -> anyhow::Result<()> {
     let far = far(&args.destination)?;
     let places = std::iter::once(&args.source).chain(&far);
     let mut config = config(&args.connect, places)?;
-    config.warn = Log::new(|line| ui::say_marked("warning", line));
+    config.warn = Log::new(|line| ui::say_marked("warning:", line));
     config.heard = Log::new(ui::say);
     if let Some(destination) = far {
         return pushing::plan(args, &destination, &config, signals);

@@ -158,7 +158,7 @@ pub(super) fn finish(
     signals: &Signals,
 ) -> anyhow::Result<()> {
     let mut config = config(&args.connect, std::iter::once(destination))?;
-    config.warn = Log::new(|line| ui::say_marked("warning", line));
+    config.warn = Log::new(|line| ui::say_marked("warning:", line));
     config.heard = Log::new(ui::say);
     let text = planned.encode();
     let far = FarPlan::open(destination, &config, signals.cancel())?;

@@ -128,7 +128,7 @@ fn without_end_slashes(place: &Location) -> Location {
 /// What could not be planned.
 fn planned_with(report: TreeReport) -> anyhow::Result<()> {
     for note in report.notes.iter().chain(&report.notices) {
-        ui::say_marked("warning", note);
+        ui::say_marked("warning:", note);
     }
     let summary = Summary {
         tree: Some(report),
@@ -411,7 +411,7 @@ pub(super) fn finish(args: &FinishArgs, plan: &TreePlan, far: FarPlan) -> anyhow
     }
     let sums = tree_finish::sums(args, None)?;
     let how = (args.partial, sums.is_some());
-    let known = far.finish_tree(&text, how, &mut |note| ui::say_marked("warning", note))?;
+    let known = far.finish_tree(&text, how, &mut |note| ui::say_marked("warning:", note))?;
     // One that had its name before has no list any more.
     if let Some(mut sums) = sums.filter(|_| !known.sums.is_empty() || known.files == 0) {
         if blake3::hash(&known.sums).to_hex().as_str() != known.blake3 {

@@ -72,7 +72,7 @@ pub(super) fn plan(
     };
     written::tell(args, &planned, tree.bytes(), Some(tree.files()))?;
     for note in report.notes.iter().chain(&report.notices) {
-        ui::say_marked("warning", note);
+        ui::say_marked("warning:", note);
     }
     let summary = Summary {
         tree: Some(report),

@@ -189,7 +189,7 @@ impl Witness for Teller {
     fn lacks(&mut self, name: &Path, why: &str) {
         self.named += 1;
         if self.named <= NAMED {
-            ui::say_marked("warning", &format!("{}: {why}", name.display()));
+            ui::say_marked("warning:", &format!("{}: {why}", name.display()));
         }
     }
 
