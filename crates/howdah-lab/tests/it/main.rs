@@ -14,6 +14,7 @@ mod ledger;
 mod replay;
 mod runs;
 mod scenarios;
+mod settings;
 mod starts;
 mod streams;
 mod stripe;

@@ -9,7 +9,7 @@ use howdah::{Error, ErrorKind};
 use howdah_lab::netns::Kit;
 #[cfg(target_os = "linux")]
 use howdah_lab::run::RealOptions;
-use howdah_lab::run::{Outcome, RunError, RunOptions, RunProgress, STILL_S};
+use howdah_lab::run::{Only, Outcome, RunError, RunOptions, RunProgress, STILL_S};
 use howdah_lab::{run as runner, scenario};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,10 +29,8 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         plan.repeat(seeds.get())
             .map_err(|error| Error::new(ErrorKind::Usage, format!("--seeds: {error}")))?;
     }
-    for only in &args.only {
-        only.check(&plan)
-            .map_err(|error| Error::new(ErrorKind::Usage, format!("--only: {error}")))?;
-    }
+    Only::check_all(&args.only, &plan)
+        .map_err(|error| Error::new(ErrorKind::Usage, format!("--only: {error}")))?;
     if let Some(file) = args.out.as_ref().filter(|out| out.is_file()) {
         let message = format!("--out {}: a file; name a directory", file.display());
         return Err(Error::new(ErrorKind::Usage, message).into());
