@@ -18,4 +18,5 @@ mod settings;
 mod starts;
 mod streams;
 mod stripe;
+mod theory;
 mod walk;

@@ -187,6 +187,12 @@ fn say(dir: &Path, outcome: &Outcome) {
             outcome.stalls.len()
         ));
     }
+    if let Some((flow, why)) = outcome.gave_up.first() {
+        ui::say(&format!(
+            "{} flows gave up or had nothing at all; the first: {flow}: {why}",
+            outcome.gave_up.len()
+        ));
+    }
     ui::say(&format!(
         "{} cells run in {:.0} s, {} were there already: {}",
         outcome.ran,
@@ -208,6 +214,9 @@ fn as_json(dir: &Path, outcome: &Outcome) -> serde_json::Value {
     let stalls: Vec<_> = (outcome.stalls.iter())
         .map(|(flow, seconds)| json!({ "flow": flow, "longest_s": seconds }))
         .collect();
+    let gave_up: Vec<_> = (outcome.gave_up.iter())
+        .map(|(flow, why)| json!({ "flow": flow, "reason": why }))
+        .collect();
     json!({
         "dir": dir,
         "ran": outcome.ran,
@@ -216,6 +225,7 @@ fn as_json(dir: &Path, outcome: &Outcome) -> serde_json::Value {
         "failed": failed,
         "skipped": skipped,
         "stalls": stalls,
+        "gave_up": gave_up,
         "notes": outcome.notes,
         "stopped": outcome.stopped,
         "wall_s": outcome.wall_s,
