@@ -50,6 +50,8 @@ fn signature(cell: &Cell, flow: usize) -> String {
     alone.streams.clear();
     let mut flow = cell.flows[flow].clone();
     flow.name.clear();
+    // What the seed has moved its start by is chance, as the seed is.
+    flow.start_ns -= std::mem::take(&mut flow.drawn_ns);
     alone.flows = vec![flow];
     alone.id()
 }

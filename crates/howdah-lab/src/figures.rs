@@ -4,6 +4,7 @@ use crate::scenario::{Cell, FlowSpec, LossSpec, OneWaySpec};
 use howdah_core::Span;
 use howdah_report::metrics::{self, Progress};
 use howdah_report::result::{FlowResult, Interval};
+use howdah_report::stats;
 use std::collections::BTreeMap;
 
 /// Window of the search for 90 % of a rate: a round trip, but at least this many seconds.
@@ -16,6 +17,12 @@ pub(crate) struct Course<'a> {
     pub(crate) progress: Progress<'a>,
     /// Its intervals.
     pub(crate) intervals: &'a [Interval],
+}
+
+/// Half, 95 % and 99 % of them are no longer than that; `None` of nothing.
+pub(crate) fn percentiles(values: &[f64]) -> Option<[f64; 3]> {
+    let of = |share| stats::quantile(values, share);
+    Some([of(0.5)?, of(0.95)?, of(0.99)?])
 }
 
 pub(crate) fn seconds(ns: u64) -> f64 {
@@ -98,12 +105,33 @@ pub(crate) fn bound_bps(
             LossSpec::Bernoulli(p) => 1.0 - p,
             _ => return None,
         };
-        let bps = there.mean_rate_bps();
-        if bps > 0 {
-            least = Some(least.map_or(bps as f64, |least| least.min(bps as f64)));
+        if let Some(bps) = lets_pass_bps(there) {
+            least = Some(least.map_or(bps, |least| least.min(bps)));
         }
     }
     least.map(|bps| bps * payload_share * passes)
+}
+
+/// What a direction of a path lets pass on average in bit/s: as fast as its link, and no more than its token bucket. `None` without either.
+fn lets_pass_bps(way: &OneWaySpec) -> Option<f64> {
+    let rates = [way.mean_rate_bps(), way.bucket.map_or(0, |bucket| bucket.0)];
+    let limits = rates.into_iter().filter(|&bps| bps > 0);
+    limits.min().map(|bps| bps as f64)
+}
+
+/// How many flows, this one among them, go through the narrowest place of its route in its direction.
+fn sharers(cell: &Cell, spec: &FlowSpec, at_ns: u64) -> usize {
+    let rate = |&path: &usize| lets_pass_bps(way_at(cell, path, spec.reverse, at_ns));
+    let limited = spec
+        .via
+        .iter()
+        .filter_map(|path| Some((rate(path)?, *path)));
+    let Some((_, narrowest)) = limited.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return 1;
+    };
+    let there = (cell.flows.iter())
+        .filter(|flow| flow.reverse == spec.reverse && flow.via.contains(&narrowest));
+    there.count().max(1)
 }
 
 /// From the sending to the receiving host at the start, without queues.
@@ -224,12 +252,12 @@ pub(crate) fn figures(
     let last_start = flows.iter().map(|flow| flow.start_s).fold(0.0, f64::max);
     let from_s = last_start.max(seconds(cell.measure.warmup_ns));
     let interval_s = seconds(cell.measure.interval_ns);
+    // Who is done lacks nothing: as long as all have something to send.
+    let all_until_s = flows.iter().map(|flow| flow.end_s).fold(end_s, f64::min);
     // The least Jain index of any second (RFC 5166 asks for fairness over time as well).
-    let intervals = course
-        .iter()
-        .map(|flow| flow.intervals.len())
-        .min()
-        .unwrap_or(0);
+    let intervals = course.iter().map(|flow| flow.intervals.len());
+    let whole = (all_until_s / interval_s + 1e-9).floor() as usize;
+    let intervals = intervals.fold(whole, usize::min);
     let per_second = ((1.0 / interval_s).round() as usize).max(1);
     let first = (from_s / interval_s).ceil() as usize;
     let least = (first..intervals.saturating_sub(per_second - 1))
@@ -248,8 +276,11 @@ pub(crate) fn figures(
         })
         .min_by(f64::total_cmp);
     put("jain_min".to_owned(), least);
-    let progress: Vec<_> = course.iter().map(|flow| flow.progress).collect();
-    if last_start < end_s {
+    let progress: Vec<_> = course
+        .iter()
+        .map(|flow| flow.progress.until(all_until_s))
+        .collect();
+    if last_start < all_until_s {
         put(
             "convergence_s".to_owned(),
             metrics::converged_after(&progress, last_start, 10.0_f64.max(interval_s)),
@@ -267,10 +298,8 @@ fn moved(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> Option<[(&'static s
         crate::catalog::mover(&spec.protocol).map_or(0.0, |mover| mover.service(rtt).as_secs_f64());
     let displayed_bps = size as f64 * 8.0 / took_s.max(1e-9);
     let duration_s = took_s + service_s;
-    let slowest = spec
-        .via
-        .iter()
-        .map(|&path| cell.paths[path].forward.mean_rate_bps());
+    let ways = spec.via.iter();
+    let slowest = ways.map(|&path| way_at(cell, path, spec.reverse, 0).mean_rate_bps());
     let slowest = slowest.filter(|&bps| bps > 0).min()?;
     let ideal_s = size as f64 * 8.0 / slowest as f64;
     Some([
@@ -310,7 +339,7 @@ pub(crate) fn changes(
             let share = payload_share(cell, &cell.flows[index], flow);
             let at_ns = (at * 1e9).round() as u64;
             let bound = bound_bps(cell, &cell.flows[index], share, at_ns);
-            let even = bound.map(|bps| bps / flows.len() as f64);
+            let even = bound.map(|bps| bps / sharers(cell, &cell.flows[index], at_ns) as f64);
             let t90 = even.and_then(|bps| metrics::ramp(progress, at, until, window_s, bps));
             if let Some(t90) = t90 {
                 out.insert(format!("t90_ms/{name}/{number}"), t90 * 1e3);
@@ -329,11 +358,16 @@ mod tests {
     use std::path::Path;
 
     /// Two flows over a path that is ten times as fast for its second half.
-    fn cell() -> Cell {
-        let text = "id = 'x'\n[path.main]\nrate = '10mbit'\nrtt = '20ms'\n[flow.a]\nprotocol = 'reno'\n\
-                    [flow.b]\nprotocol = 'reno'\n[[timeline]]\nat = '30s'\nrate = '100mbit'\n[measure]\nduration = '60s'\n";
+    const TEXT: &str = "id = 'x'\n[path.main]\nrate = '10mbit'\nrtt = '20ms'\n[flow.a]\nprotocol = 'reno'\n\
+                        [flow.b]\nprotocol = 'reno'\n[[timeline]]\nat = '30s'\nrate = '100mbit'\n[measure]\nduration = '60s'\n";
+
+    fn cell_of(text: &str) -> Cell {
         let plan = parse(Path::new("x.toml"), text, false).unwrap();
         plan.cells().next().unwrap().clone()
+    }
+
+    fn cell() -> Cell {
+        cell_of(TEXT)
     }
 
     fn flow(name: &str, start_s: f64, end_s: f64, mbit: f64) -> FlowResult {
@@ -451,6 +485,29 @@ mod tests {
         assert!((2000.0..2150.0).contains(&t90), "{t90}");
         assert!(!found.contains_key("t90_ms/b/1"), "{found:?}");
         assert!((found["change_bps/b/1"] / 5e6 - 1.0).abs() < 1e-3);
+    }
+
+    /// Who goes the other way takes nothing of it, and a bucket of half the rate lets half of it pass.
+    #[test]
+    fn a_share_is_of_those_who_go_the_same_way() {
+        let flows = [flow("a", 0.0, 60.0, 25.0), flow("b", 0.0, 60.0, 5.0)];
+        let (a, b) = (course(4.5, 32.0, 47.0), course(4.5, 32.0, 5.0));
+        let t90 = |text: &str| {
+            let mut found = BTreeMap::new();
+            with([&a, &b], |course| {
+                changes(&cell_of(text), course, &flows, 60.0, &mut found);
+            });
+            found.get("t90_ms/a/1").copied()
+        };
+        let both_ways = TEXT.replace(
+            "protocol = 'reno'\n[[",
+            "protocol = 'reno'\nreverse = true\n[[",
+        );
+        assert_ne!(both_ways, TEXT);
+        assert_eq!(t90(&both_ways), None, "47 of 92.6 Mbit/s");
+        let bucket = "rate = '100mbit'\nbucket = { rate = '50mbit', burst = '3kB' }";
+        let half = both_ways.replace("rate = '100mbit'", bucket);
+        assert!(t90(&half).is_some(), "47 of 46.3 Mbit/s");
     }
 
     #[test]

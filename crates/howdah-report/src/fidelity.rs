@@ -121,7 +121,12 @@ pub fn markdown(campaigns: &[Summary], runs: &[Summary]) -> String {
     });
     let starts = starts::beside(runs).map(|table| sheet::markdown(&[table]));
     let mut out = starts.unwrap_or_default();
-    if protocols.is_empty() && !out.is_empty() {
+    if protocols.is_empty() {
+        if out.is_empty() {
+            out.push_str(
+                "no cell of these campaigns has an axis 'protocol' and a result of the testbed\n",
+            );
+        }
         return out;
     }
     let _ = writeln!(out, "| cell | {} |", protocols.join(" | "));

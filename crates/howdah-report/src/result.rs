@@ -153,7 +153,7 @@ pub struct CellResult {
     /// | name | |
     /// |---|---|
     /// | `sum_goodput_bps`, `sum_steady_goodput_bps` | of all long-lived flows, over the time in which any was active; behind the warm-up |
-    /// | `jain`, `jain_min` | of the means; least of any second after the last start |
+    /// | `jain`, `jain_min` | of the means; least of any second after the last start, until the first flow is done |
     /// | `maxmin`, `asymmetry` | least over greatest; (x1 - x2)/(x1 + x2) of two flows |
     /// | `convergence_s` | from the last start until Jain's index over 10 s reaches 0.95, and that of the rest of the run does |
     /// | `longest_stall_s/FLOW` | whole intervals in a row in which nothing arrived, between its first byte and its end |
@@ -217,6 +217,9 @@ pub struct FlowResult {
     pub protocol: String,
     /// Algorithm as the live object names itself.
     pub algorithm: String,
+    /// Its data take the backward direction of the paths.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverse: bool,
     /// TCP connections that carried it; `None` where nobody tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
@@ -232,6 +235,9 @@ pub struct FlowResult {
     pub steady_goodput_bps: f64,
     /// Time until all bytes were known to be delivered; for sized transfers.
     pub completion_s: Option<f64>,
+    /// Why the transfer was given up, where it was and somebody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// Payload bytes sent, repetitions included. On a testbed, of a program that does not tell, what left its host, its own
     /// headers included.
     pub sent_bytes: u64,
@@ -252,7 +258,7 @@ pub struct FlowResult {
     /// Timeouts; `None` where nobody tells.
     #[serde(default)]
     pub timeouts: Option<u64>,
-    /// Seconds from the flow's start until a one-second (or one-RTT) mean reached 90 % of the steady goodput.
+    /// Seconds from the flow's start until the mean over a round trip, a tenth of a second at least, reached 90 % of the steady goodput.
     pub ramp_s: Option<f64>,
     /// Predicted processor time of the sender in seconds, where a host cost model was on.
     pub sender_cpu_s: Option<f64>,
@@ -291,7 +297,10 @@ pub struct GroupResult {
     pub name: String,
     /// Algorithm of its flows.
     pub algorithm: String,
-    /// Flows started.
+    /// Its data take the backward direction of the paths.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverse: bool,
+    /// Flows started by the end of the run.
     pub flows: u64,
     /// Flows that finished.
     pub finished: u64,
@@ -301,9 +310,13 @@ pub struct GroupResult {
     pub offered_bytes: u64,
     /// Sum of bytes over sum of durations of those that finished, in bit/s (J, `short_tput`).
     pub throughput_bps: f64,
-    /// Completion times in seconds: p50, p95, p99.
-    #[serde(with = "percentiles")]
-    pub completion_s: [f64; 3],
+    /// Completion times in seconds: p50, p95, p99; missing where none finished.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "percentiles::if_any"
+    )]
+    pub completion_s: Option<[f64; 3]>,
     /// Their whole distribution: the times within which 0, 1, 2, ... 100 % of those that finished
     /// were done; empty if none did.
     #[serde(default)]
@@ -318,9 +331,12 @@ pub struct GroupResult {
 pub struct StreamResult {
     /// Name in the scenario.
     pub name: String,
+    /// Its data take the backward direction of the paths.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverse: bool,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Packets lost.
+    /// Packets that did not arrive, as far as a later one tells or none is on the way any more that could.
     pub lost_packets: u64,
     /// Mean of the smoothed interarrival jitter (RFC 3550, 6.4.1) in milliseconds.
     pub jitter_ms: f64,
@@ -404,10 +420,38 @@ mod percentiles {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<[f64; 3], D::Error> {
-        Ok(match Either::deserialize(deserializer)? {
-            Either::Named(Named { p50, p95, p99 }) => [p50, p95, p99],
-            Either::List(list) => list,
-        })
+        Either::deserialize(deserializer).map(Either::values)
+    }
+
+    impl Either {
+        fn values(self) -> [f64; 3] {
+            match self {
+                Self::Named(Named { p50, p95, p99 }) => [p50, p95, p99],
+                Self::List(list) => list,
+            }
+        }
+    }
+
+    /// The same where there may be nothing to take them of.
+    pub(super) mod if_any {
+        use super::{Either, Named};
+        use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+        #[allow(clippy::ref_option, reason = "serde gives a reference to the field")]
+        pub(in crate::result) fn serialize<S: Serializer>(
+            values: &Option<[f64; 3]>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            let named = values.map(|[p50, p95, p99]| Named { p50, p95, p99 });
+            named.serialize(serializer)
+        }
+
+        pub(in crate::result) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<[f64; 3]>, D::Error> {
+            let known = Option::<Either>::deserialize(deserializer)?;
+            Ok(known.map(Either::values))
+        }
     }
 }
 

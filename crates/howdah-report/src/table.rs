@@ -70,14 +70,17 @@ fn flow(flow: &FlowResult) -> String {
 }
 
 fn group(group: &GroupResult) -> String {
+    let median = group.completion_s.map_or_else(
+        || "no median".to_owned(),
+        |[half, ..]| format!("median {half:.2} s"),
+    );
     format!(
-        "{} ({}) {} of {} flows, {} Mbit/s, median {:.2} s",
+        "{} ({}) {} of {} flows, {} Mbit/s, {median}",
         group.name,
         group.algorithm,
         group.finished,
         group.flows,
         mbit(group.throughput_bps),
-        group.completion_s[0]
     )
 }
 

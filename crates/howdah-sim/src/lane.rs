@@ -88,6 +88,13 @@ impl Lane {
         self.ring.get(LOOK_AHEAD).map(|flight| flight.parcel)
     }
 
+    /// All datagrams in flight, in no order.
+    pub(crate) fn flights(&self) -> impl Iterator<Item = &Flight> {
+        self.ring
+            .iter()
+            .chain(self.early.iter().map(|early| &early.0))
+    }
+
     /// Datagrams in flight.
     pub(crate) fn len(&self) -> usize {
         self.ring.len() + self.early.len()

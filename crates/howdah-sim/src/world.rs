@@ -65,6 +65,11 @@ impl Path {
         self.lane.len() + self.waits()
     }
 
+    /// All of them, in no order.
+    fn flights(&self) -> impl Iterator<Item = &Flight> {
+        self.lane.flights().chain(self.waiting.iter().flatten())
+    }
+
     /// Datagrams waiting.
     pub(crate) fn waits(&self) -> usize {
         self.waiting.iter().map(VecDeque::len).sum()
@@ -376,6 +381,14 @@ impl<T: Transport> World<T> {
     /// Datagrams that are in a path: waiting in its queue or on the way.
     pub fn in_flight(&self, id: PathId) -> usize {
         self.paths[id.index()].holds()
+    }
+
+    /// What an endpoint has sent that waits in the queues of paths or is on the way, in no order; damaged datagrams are not among it, and neither
+    /// are those that have reached their socket.
+    pub fn under_way(&self, sender: EndpointId) -> impl Iterator<Item = Datagram> + '_ {
+        let all = self.paths.iter().flat_map(Path::flights);
+        all.filter(move |flight| flight.sender as usize == sender.index() && !flight.corrupt)
+            .map(|flight| self.pool.datagram(flight.parcel))
     }
 
     /// What an endpoint's network interface counts: packets, with [`INTERFACE_BYTES`] of link

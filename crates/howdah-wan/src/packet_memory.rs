@@ -14,7 +14,7 @@ use std::time::Instant;
 const ROOM_BYTES: libc::c_int = 1 << 29;
 /// Without the right to that much, a socket has some hundred KiB; more of them than these are not made.
 const MAX_PAIRS: usize = 64;
-const PIECE: [u8; 1 << 16] = [0; 1 << 16];
+static PIECE: [u8; 1 << 16] = [0; 1 << 16];
 
 /// What was written to.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,26 +1,27 @@
 //! The path of an emulated world; shared by `wan` and `demo`.
 
 use super::Queue;
+use super::values::{path_rate, path_rtt, share};
 use clap::Args;
-use howdah_core::{Rate, Span, units};
+use howdah_core::{Rate, Span};
 
 /// The path between the two hosts of an emulated world.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PathArgs {
     /// Rate of the bottleneck, in each direction
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate, default_value = "10gbit")]
+    #[arg(long, value_name = "RATE", value_parser = path_rate, default_value = "10gbit")]
     pub(crate) rate: Rate,
 
     /// Round-trip time without queueing; half of it in each direction
-    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "100ms")]
+    #[arg(long, value_name = "TIME", value_parser = path_rtt, default_value = "100ms")]
     pub(crate) rtt: Span,
 
     /// Random loss, in each direction unless --loss-back is given
-    #[arg(long, value_name = "SHARE", value_parser = units::parse_probability, default_value = "1%")]
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "1%")]
     pub(crate) loss: f64,
 
     /// Random loss from far to near
-    #[arg(long, value_name = "SHARE", value_parser = units::parse_probability)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) loss_back: Option<f64>,
 
     /// Queue in front of the bottleneck: time (25ms), bytes (30MB) or packets (1000p)

@@ -5,11 +5,13 @@ mod movers;
 mod options;
 mod programs;
 pub(crate) mod stacks;
+mod takes;
 
 pub use blasters::Blaster;
 pub(crate) use movers::find as mover;
 pub use movers::{Core, Mover};
 pub use options::{BlastOptions, Options};
+pub(crate) use takes::{takers, takes};
 
 use howdah_core::Span;
 use howdah_proto::MIN_DATAGRAM;

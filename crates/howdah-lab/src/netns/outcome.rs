@@ -5,7 +5,7 @@ use super::plan::Plan;
 use super::stage::{Acted, Played};
 use super::tcp_counts::{TcpCounts, segment_bytes};
 use crate::figures::{self, Course as Series};
-use crate::scenario::Cell;
+use crate::scenario::{Cell, GroupSpec, StreamSpec};
 use crate::start::{self, Seen};
 use howdah_load::short_flows::ShortReport;
 use howdah_load::stream::SinkReport;
@@ -83,10 +83,10 @@ pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
             environment: played.environment.clone(),
         }),
         groups: (cell.groups.iter().zip(&played.groups))
-            .map(|(spec, played)| group(&spec.name, played, offered(cell, spec)))
+            .map(|(spec, played)| group(spec, played, offered(cell, spec, end_s)))
             .collect(),
         streams: (cell.streams.iter().zip(&played.streams))
-            .map(|(spec, (sent, sink))| stream(&spec.name, *sent, sink))
+            .map(|(spec, (sent, sink))| stream(spec, *sent, sink))
             .collect(),
         links: links(cell, played),
         metrics,
@@ -189,6 +189,7 @@ fn flow(cell: &Cell, plan: &Plan, played: &Played, index: usize, steps: &[u64]) 
         name: spec.name.clone(),
         protocol: spec.protocol.clone(),
         algorithm: said.algorithm.clone(),
+        reverse: spec.reverse,
         connections: None,
         start_s,
         end_s,
@@ -196,6 +197,7 @@ fn flow(cell: &Cell, plan: &Plan, played: &Played, index: usize, steps: &[u64]) 
         goodput_bps,
         steady_goodput_bps: steady,
         completion_s,
+        failed: None,
         sent_bytes: said.sent_bytes.unwrap_or(sent.payload_bytes),
         retransmitted_bytes: said.retransmitted_bytes.or(again),
         forward_packets: sent.packets,
@@ -276,13 +278,15 @@ fn state_at(samples: &[TcpSample], t_s: f64) -> TcpSample {
     found.copied().unwrap_or_default()
 }
 
-fn offered(cell: &Cell, spec: &crate::scenario::GroupSpec) -> u64 {
+/// Of the flows that have begun by the end.
+fn offered(cell: &Cell, spec: &GroupSpec, end_s: f64) -> u64 {
     let flows = crate::sim::draw(spec, cell.seed);
-    flows.iter().map(|short| short.size_bytes).sum()
+    let begun = (flows.iter()).filter(|short| figures::seconds(short.start_ns) < end_s);
+    begun.map(|short| short.size_bytes).sum()
 }
 
 fn group(
-    name: &str,
+    spec: &GroupSpec,
     (report, timeouts): &(ShortReport, Option<u64>),
     offered_bytes: u64,
 ) -> GroupResult {
@@ -290,14 +294,15 @@ fn group(
     times.sort_by(f64::total_cmp);
     let quantile = |share| stats::quantile(&times, share);
     GroupResult {
-        name: name.to_owned(),
+        name: spec.name.clone(),
+        reverse: spec.reverse,
         algorithm: format!("kernel {}", report.congestion),
         flows: report.started,
         finished: report.finished.len() as u64,
         bytes: report.finished.iter().map(|(bytes, _)| bytes).sum(),
         offered_bytes,
         throughput_bps: metrics::short_throughput_bps(report.finished.iter().copied()),
-        completion_s: [0.5, 0.95, 0.99].map(|share| quantile(share).unwrap_or(0.0)),
+        completion_s: figures::percentiles(&times),
         completion_cdf_s: (0..=100)
             .filter_map(|percent| quantile(f64::from(percent) / 100.0))
             .collect(),
@@ -305,9 +310,10 @@ fn group(
     }
 }
 
-fn stream(name: &str, sent: u64, sink: &SinkReport) -> StreamResult {
+fn stream(spec: &StreamSpec, sent: u64, sink: &SinkReport) -> StreamResult {
     StreamResult {
-        name: name.to_owned(),
+        name: spec.name.clone(),
+        reverse: spec.reverse,
         sent_packets: sent,
         // Every datagram has had its time to arrive before the sink was ended.
         lost_packets: sent.saturating_sub(sink.packets),

@@ -261,6 +261,7 @@ impl Course<'_> {
             record::sign(&mut result, cell, self.commit, self.quick);
             if is_over {
                 self.outcome.stalls.extend(stalls(cell, &result));
+                self.outcome.gave_up.extend(gave_up(cell, &result));
             }
             self.store.write(&result)?;
         }
@@ -285,6 +286,19 @@ fn stalls(cell: &Cell, result: &CellResult) -> Vec<(String, f64)> {
     let named = result.metrics.iter().filter_map(|(name, &seconds)| {
         let flow = name.strip_prefix("longest_stall_s/")?;
         (seconds >= STILL_S).then(|| (format!("{} {flow}", describe(cell)), seconds))
+    });
+    named.collect()
+}
+
+/// Flows that gave up, and those that have had nothing to give up.
+fn gave_up(cell: &Cell, result: &CellResult) -> Vec<(String, String)> {
+    let named = result.flows.iter().filter_map(|flow| {
+        let why = match &flow.failed {
+            Some(why) => why.clone(),
+            None if flow.delivered_bytes == 0 => "nothing arrived".to_owned(),
+            None => return None,
+        };
+        Some((format!("{} {}", describe(cell), flow.name), why))
     });
     named.collect()
 }

@@ -118,6 +118,8 @@ pub struct Outcome {
     pub skipped: Vec<(String, String)>,
     /// Cells of this run in which a flow stood still for [`STILL_S`] or longer: place and flow, and for how many seconds.
     pub stalls: Vec<(String, f64)>,
+    /// Flows of this run that gave up, or to which nothing arrived: place and flow, and why.
+    pub gave_up: Vec<(String, String)>,
     /// What else is to be said of this run.
     pub notes: Vec<String>,
     /// Told to stop before the end.

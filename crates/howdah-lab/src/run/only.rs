@@ -43,6 +43,25 @@ impl FromStr for Only {
 }
 
 impl Only {
+    /// # Errors
+    ///
+    /// As [`check`](Self::check) of each; and if no cell of the plan has one of the values of each.
+    pub fn check_all(all: &[Self], plan: &Plan) -> Result<(), String> {
+        all.iter().try_for_each(|only| only.check(plan))?;
+        let wanted = |at: &BTreeMap<String, String>| all.iter().all(|only| only.has(at));
+        if all.is_empty() || plan.cells().any(|cell| wanted(&cell.at)) {
+            return Ok(());
+        }
+        let each = all
+            .iter()
+            .map(|only| format!("{}={}", only.axis, only.values.join(",")));
+        let each: Vec<String> = each.collect();
+        Err(format!(
+            "no cell has {}; several values of one axis stand behind each other, with commas",
+            each.join(" and ")
+        ))
+    }
+
     /// Of a cell's place in the matrix: label by axis.
     pub fn has(&self, at: &BTreeMap<String, String>) -> bool {
         let label = at.get(&self.axis);

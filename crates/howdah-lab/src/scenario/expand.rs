@@ -12,6 +12,9 @@ pub(crate) const LIST_KEYS: [&str; 4] = ["via", "timeline", "lose", "include"];
 /// More cells than this in one experiment, repeats included, are a mistake.
 pub(crate) const MAX_CELLS: usize = 100_000;
 
+/// Names that results give axes of their own: a scenario's would be taken for them.
+const RESULTS_AXES: [&str; 4] = ["campaign", "experiment", "subject", "testbed"];
+
 /// One dimension of the matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
@@ -69,6 +72,14 @@ pub(crate) fn expand(
             name,
         });
     }
+    if let Some(axis) = axes.iter().find(|axis| RESULTS_AXES.contains(&&*axis.name)) {
+        let message = format!(
+            "results have an axis '{}' themselves, which every table would take; give yours another name",
+            axis.name
+        );
+        return Err(sources.error(axis.place, message));
+    }
+    let excluded_at = exclude.as_ref().map(|node| node.place);
     let exclude = exclude
         .map(|node| exclusions(sources, &node, &axes))
         .transpose()?
@@ -109,6 +120,9 @@ pub(crate) fn expand(
             .collect();
         let tree = matrix.substitute(&tree, &chosen)?;
         cells.push(Expanded { at, tree });
+    }
+    if let Some(place) = excluded_at.filter(|_| cells.is_empty()) {
+        return Err(sources.error(place, "'exclude' leaves no cell"));
     }
     if let Some(unused) = matrix.used.borrow().iter().position(|used| !used)
         && !cells.is_empty()

@@ -9,6 +9,7 @@ mod cell;
 mod decode;
 mod error;
 mod expand;
+mod needless;
 mod node;
 mod one_way;
 mod read;
@@ -24,6 +25,7 @@ pub use error::ScenarioError;
 pub use one_way::{AqmSpec, JitterSpec, LossSpec, OneWaySpec, QueueSpec, TraceSpec};
 
 use howdah_report::result::ScenarioText;
+use needless::Needless;
 use node::{Node, Sources, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -193,7 +195,12 @@ fn take_in(
 ) -> Result<(), ScenarioError> {
     let tree = sources.parse(file, text)?;
     let tree = with_includes(&mut sources, file, tree, 0)?;
-    experiments(&sources, file, tree, wanted, plan)?;
+    let mut needless = Needless::default();
+    experiments(&sources, file, tree, wanted, (plan, &mut needless))?;
+    // What the whole set uses need not be used by the reduced one.
+    if !wanted.quick {
+        needless.check(&sources, file)?;
+    }
     keep_texts(&sources, plan);
     Ok(())
 }
@@ -252,10 +259,10 @@ fn experiments(
     file: &Path,
     mut tree: Node,
     wanted: Wanted,
-    plan: &mut Plan,
+    (plan, needless): (&mut Plan, &mut Needless),
 ) -> Result<(), ScenarioError> {
     let Some(several) = tree.take("experiment") else {
-        return experiment(sources, file, tree, wanted, plan);
+        return experiment(sources, file, tree, wanted, (plan, needless));
     };
     if !matches!(several.value, Value::Table(_)) {
         return Err(sources.error(several.place, "write each experiment as [experiment.NAME]"));
@@ -275,7 +282,7 @@ fn experiments(
             });
         }
         own.merge(over);
-        experiment(sources, file, own, wanted, plan)?;
+        experiment(sources, file, own, wanted, (plan, needless))?;
     }
     Ok(())
 }
@@ -285,11 +292,18 @@ fn experiment(
     file: &Path,
     mut tree: Node,
     wanted: Wanted,
-    plan: &mut Plan,
+    (plan, needless): (&mut Plan, &mut Needless),
 ) -> Result<(), ScenarioError> {
     let skip = match tree.take("quick") {
         Some(mut over) => {
             let skip = over.take("skip");
+            if let Some(node) = skip
+                .as_ref()
+                .filter(|node| !matches!(node.value, Value::Bool(_)))
+            {
+                let message = format!("'skip' is true or false, not {}", node.kind());
+                return Err(sources.error(node.place, message));
+            }
             if wanted.quick {
                 tree.merge(over);
             }
@@ -342,6 +356,7 @@ fn experiment(
         .iter()
         .map(|axis| (axis.name.clone(), axis.labels()))
         .collect();
+    needless.look(&cells);
     let most_repeats = (expand::MAX_CELLS / cells.len().max(1)) as u64;
     for cell in &cells {
         made.cells

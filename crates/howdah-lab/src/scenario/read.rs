@@ -68,6 +68,25 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Refuses keys beside `key`, which has this value, that say nothing there.
+    pub(crate) fn only(&self, key: &str, value: &str, known: &[&str]) -> Result<(), ScenarioError> {
+        for entry in self.node.entries() {
+            if entry.key == key || known.contains(&entry.key.as_str()) {
+                continue;
+            }
+            let takes = match known {
+                [] => "nothing more".to_owned(),
+                known => known.join(", "),
+            };
+            let message = format!(
+                "'{}' says nothing of {value}, which takes {takes}",
+                entry.key
+            );
+            return Err(self.sources.error(entry.key_place, message));
+        }
+        Ok(())
+    }
+
     /// Whether the key is there.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.node.get(key).is_some()

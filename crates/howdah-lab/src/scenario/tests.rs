@@ -84,7 +84,7 @@ fn a_share_of_the_bdp_is_bytes() {
         cell(&text).paths[0].forward.queue,
         QueueSpec::Bytes(11_250_000)
     );
-    let text = SMALL.replace("\"howdah\"", "\"howdah\"\nsocket_buffer = \"2bdp\"");
+    let text = SMALL.replace("\"howdah\"", "\"cubic\"\nsocket_buffer = \"2bdp\"");
     let options = &cell(&text).flows[0].options;
     assert_eq!(options.send_buffer_bytes, Some(45_000_000));
     assert_eq!(options.receive_buffer_bytes, Some(45_000_000));
@@ -395,7 +395,7 @@ fn amounts_that_nobody_means_are_explained() {
             "more than 1000000 of 1.0ms",
         ),
         (
-            SMALL.replace("rate = \"1gbit\"\nrtt = \"180ms\"\n", ""),
+            with("rate = \"1gbit\"\nrtt = \"180ms\"", "rate = \"unlimited\""),
             "it would never end",
         ),
     ] {
@@ -639,7 +639,7 @@ fn flow_lines_and_pie_have_the_rfcs_constants() {
             "from 64 to",
         ),
         ("{ kind = \"pie\", target = \"0ms\" }", "no delay to hold"),
-        ("\"fqcodel\"", "none of droptail, codel, fq_codel, pie"),
+        ("\"fqcodel\"", "did you mean 'fq_codel'?"),
     ] {
         let message = plan(&with(text)).unwrap_err().to_string();
         assert!(message.contains(what), "{message}");

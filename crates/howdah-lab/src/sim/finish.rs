@@ -13,6 +13,7 @@ use howdah_core::{Observe as _, Span, Time};
 use howdah_report::metrics;
 use howdah_report::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult};
 use howdah_report::stats;
+use howdah_rivals::udp;
 
 /// `watched` says what was repeated instead of simulated, and who has seen it.
 pub(crate) fn result(
@@ -145,6 +146,7 @@ fn flow(
         name: spec.name.clone(),
         protocol: spec.protocol.clone(),
         algorithm: sender.algorithm.into_owned(),
+        reverse: spec.reverse,
         connections: built.world.endpoint(ends.a).connections(),
         start_s,
         end_s,
@@ -152,6 +154,9 @@ fn flow(
         goodput_bps,
         steady_goodput_bps: steady,
         completion_s: finished.map(|_| end_s - start_s),
+        failed: sender
+            .failed
+            .or_else(|| built.world.endpoint(ends.b).snapshot().failed),
         sent_bytes: totals.sent_bytes,
         retransmitted_bytes: Some(totals.retransmitted_bytes),
         forward_packets: there.datagrams,
@@ -168,9 +173,16 @@ fn flow(
 }
 
 fn group(spec: &GroupSpec, placed: &[(Short, Placed)], built: &Built) -> GroupResult {
+    // A run that ends early ends before some have begun.
+    let now_ns = built.world.now().as_nanos();
+    let begun = placed
+        .iter()
+        .take_while(|(short, _)| short.start_ns < now_ns);
+    let placed = &placed[..begun.count()];
     let mut result = GroupResult {
         name: spec.name.clone(),
         flows: placed.len() as u64,
+        reverse: spec.reverse,
         ..GroupResult::default()
     };
     let mut timeouts = 0;
@@ -195,7 +207,7 @@ fn group(spec: &GroupSpec, placed: &[(Short, Placed)], built: &Built) -> GroupRe
     }
     result.timeouts = Some(timeouts);
     result.throughput_bps = metrics::short_throughput_bps(done);
-    result.completion_s = percentiles(&times);
+    result.completion_s = figures::percentiles(&times);
     times.sort_by(f64::total_cmp);
     result.completion_cdf_s = (0..=100)
         .filter_map(|percent| stats::quantile(&times, f64::from(percent) / 100.0))
@@ -211,21 +223,22 @@ fn stream(
     index: usize,
 ) -> StreamResult {
     let received = built.world.endpoint(placed.ends.b).received();
+    let sent_packets = built.world.endpoint(placed.ends.a).sent_packets();
+    // What is on the way at the end is not lost, and of what was lost before it it will tell. Of what was sent behind that nobody tells.
+    let coming = built.world.under_way(placed.ends.a);
+    let last = coming.filter_map(|datagram| udp::sequence(&datagram.bytes));
+    let told = received.expected.max(last.max().map_or(0, |last| last + 1));
     let log = &mut log.streams[index];
     StreamResult {
         name: spec.name.clone(),
-        sent_packets: built.world.endpoint(placed.ends.a).sent_packets(),
-        // What is on the way at the end is not lost.
-        lost_packets: received.lost(),
+        reverse: spec.reverse,
+        sent_packets,
+        lost_packets: received.lost() + sent_packets.saturating_sub(told),
         jitter_ms: received.mean_smoothed_jitter().as_secs_f64() * 1e3,
         delivered_bytes: received.bytes,
         jitter_series_ms: std::mem::take(&mut log.jitter_ms),
         intervals: std::mem::take(&mut log.intervals),
     }
-}
-
-fn percentiles(values: &[f64]) -> [f64; 3] {
-    [0.5, 0.95, 0.99].map(|q| stats::quantile(values, q).unwrap_or(0.0))
 }
 
 fn links(cell: &Cell, totals: &Totals, log: &Log, end: Time) -> Vec<LinkResult> {

@@ -81,11 +81,12 @@ impl Accepted {
         }
     }
 
-    /// Bytes that have passed the bottleneck, link overhead included.
+    /// Bytes that have passed the bottleneck, link overhead included. What waits in a stored queue has been accepted, and not been delivered yet.
     pub(super) fn passed_bytes(&self, overhead_bytes: u32) -> u64 {
         let counters = &self.counters;
-        let packets = counters.delivered + counters.dropped_loss;
-        let bytes = counters.bytes_delivered + counters.bytes_dropped_loss;
+        let packets = (counters.offered + counters.dropped_loss) - counters.dropped();
+        let bytes =
+            (counters.bytes_offered + counters.bytes_dropped_loss) - counters.bytes_dropped();
         (bytes + packets * u64::from(overhead_bytes)).saturating_sub(self.queued_bytes)
     }
 }

@@ -7,11 +7,15 @@ use std::sync::atomic::AtomicBool;
 
 /// A gigabit and 60 ms, which overflow a queue of 100 packets now and then.
 fn text(flow: &str) -> String {
+    let host = if flow.contains("slow") {
+        "[host.slow]\nsent_packet = \"1us\""
+    } else {
+        ""
+    };
     format!(
         r#"
 id = "T"
-[host.slow]
-sent_packet = "1us"
+{host}
 [path.nic]
 rate = "1gbit"
 mtu = 1500

@@ -225,12 +225,11 @@ fn experiment(out: &mut String, note: &ExperimentNote, cells: &[&CellResult]) {
         "Short flows: finished of started; median and 95 % done within, s",
         &|cell| {
             let group = cell.groups.first()?;
-            let [half, most, _] = group.completion_s;
             let counts = format!("{} of {}", group.finished, group.flows);
-            Some(if group.finished == 0 {
-                counts
-            } else {
-                format!("{counts}; {half:.2}, {most:.2}")
+            let done = group.completion_s.filter(|_| group.finished > 0);
+            Some(match done {
+                None => counts,
+                Some([half, most, _]) => format!("{counts}; {half:.2}, {most:.2}"),
             })
         },
     );

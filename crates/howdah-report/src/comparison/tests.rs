@@ -134,7 +134,7 @@ fn real() -> Summary {
     pair.groups = vec![GroupResult {
         flows: 60,
         finished: 59,
-        completion_s: [0.5, 1.5, 3.0],
+        completion_s: Some([0.5, 1.5, 3.0]),
         ..GroupResult::default()
     }];
     pair.streams = vec![StreamResult {

@@ -28,6 +28,16 @@ impl Progress<'_> {
         (seconds / self.step_s).round().max(0.0) as usize
     }
 
+    /// What of it lies before that time.
+    #[must_use]
+    pub fn until(&self, seconds: f64) -> Self {
+        let steps = self.index(seconds).min(self.bytes.len());
+        Self {
+            bytes: &self.bytes[..steps],
+            ..*self
+        }
+    }
+
     /// Mean rate between two times, in bit/s.
     pub fn mean_bps(&self, from_s: f64, to_s: f64) -> f64 {
         let (from, to) = (self.index(from_s), self.index(to_s).min(self.bytes.len()));

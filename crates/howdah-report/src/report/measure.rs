@@ -265,7 +265,7 @@ fn group_measures(name: &str) -> Vec<Measure> {
             &format!("Completion time of the short flows ({name}), median"),
             "completion time, p50",
             Quantity::Seconds,
-            move |cell| median(cell).map(|g| g.completion_s[0]),
+            move |cell| Some(median(cell)?.completion_s?[0]),
         )
         .short(format!("{name}: p50")),
         Measure::new(
@@ -273,7 +273,7 @@ fn group_measures(name: &str) -> Vec<Measure> {
             &format!("Completion time of the short flows ({name}), 99th percentile"),
             "completion time, p99",
             Quantity::Seconds,
-            move |cell| tail(cell).map(|g| g.completion_s[2]),
+            move |cell| Some(tail(cell)?.completion_s?[2]),
         )
         .short(format!("{name}: p99")),
         Measure::new(
@@ -456,7 +456,7 @@ fn metric(key: &str, single: bool) -> Option<Measure> {
 /// queue in the sender's own interface is not the router's.
 fn bottlenecks(cells: &[&CellResult]) -> Vec<Measure> {
     let links = names(cells, |cell| {
-        let limited = forward(cell).filter(|link| link.rate_bps > 0.0);
+        let limited = with_data(cell).filter(|link| link.rate_bps > 0.0);
         limited.map(|link| link.name.clone()).collect()
     });
     let several = links.len() > 1;
@@ -480,7 +480,7 @@ fn bottleneck(link: &str, several: bool) -> [Measure; 3] {
     let utilisation = Measure::new(
         "utilisation",
         &format!("Utilisation of the bottleneck{about}"),
-        "share of the link's rate in use, forward",
+        "share of the link's rate in use, in the direction of the data",
         Quantity::Percent,
         move |cell| used(cell).map(|link| link.utilisation),
     );
@@ -584,17 +584,33 @@ fn ramp(cell: &CellResult) -> Option<f64> {
     all?.into_iter().reduce(f64::max)
 }
 
-/// Links in the direction of the data; all of them where none says so.
-pub(crate) fn forward(cell: &CellResult) -> impl Iterator<Item = &LinkResult> {
-    let named = cell.links.iter().any(|link| link.name.ends_with("forward"));
-    cell.links
-        .iter()
-        .filter(move |link| !named || link.name.ends_with("forward"))
+/// Which directions have data, forward and backward: those of the long-lived flows, or of all else where there is none.
+fn directions(cell: &CellResult) -> [bool; 2] {
+    let mut reversed: Vec<bool> = cell.flows.iter().map(|flow| flow.reverse).collect();
+    if reversed.is_empty() {
+        reversed.extend(cell.groups.iter().map(|group| group.reverse));
+        reversed.extend(cell.streams.iter().map(|stream| stream.reverse));
+    }
+    let backward = reversed.contains(&true);
+    [!backward || reversed.contains(&false), backward]
 }
 
-/// Rate of the narrowest forward link in bit/s; nothing where none is limited.
+/// Links in the direction of the data; all of them where none says so.
+pub(crate) fn with_data(cell: &CellResult) -> impl Iterator<Item = &LinkResult> {
+    let [forward, backward] = directions(cell);
+    let named = cell.links.iter().any(|link| link.name.ends_with("forward"));
+    cell.links.iter().filter(move |link| {
+        let has_data = match link.name.rsplit_once('/') {
+            Some((_, "backward")) => backward,
+            _ => forward && link.name.ends_with("forward"),
+        };
+        !named || has_data
+    })
+}
+
+/// Rate of the narrowest link in that direction in bit/s; nothing where none is limited.
 pub(crate) fn link_rate(cell: &CellResult) -> Option<f64> {
-    forward(cell)
+    with_data(cell)
         .map(|link| link.rate_bps)
         .filter(|rate| *rate > 0.0)
         .reduce(f64::min)
@@ -602,11 +618,11 @@ pub(crate) fn link_rate(cell: &CellResult) -> Option<f64> {
 
 /// The same over time, where it changes: rates, and until when each holds, in seconds; at most `most`, each the mean of what it stands for.
 pub(crate) fn link_rates(cell: &CellResult, most: usize) -> Vec<(f64, f64)> {
-    let Some(count) = forward(cell).map(|link| link.rates_bps.len()).max() else {
+    let Some(count) = with_data(cell).map(|link| link.rates_bps.len()).max() else {
         return Vec::new();
     };
     let least = |at: usize| {
-        forward(cell)
+        with_data(cell)
             .map(|link| link.rates_bps.get(at).copied().unwrap_or(link.rate_bps))
             .filter(|rate| *rate > 0.0)
             .fold(f64::INFINITY, f64::min)

@@ -534,12 +534,12 @@ fn jain(cell: &CellResult, subject: &str) -> Option<f64> {
 }
 
 fn queue(cell: &CellResult, _: &str) -> Option<f64> {
-    let limited = measure::forward(cell).filter(|link| link.rate_bps > 0.0);
+    let limited = measure::with_data(cell).filter(|link| link.rate_bps > 0.0);
     limited.map(|link| link.queue_ms[1]).reduce(f64::max)
 }
 
 fn drops(cell: &CellResult, _: &str) -> Option<f64> {
-    let limited = measure::forward(cell).filter(|l| l.rate_bps > 0.0 && l.offered_packets > 0);
+    let limited = measure::with_data(cell).filter(|l| l.rate_bps > 0.0 && l.offered_packets > 0);
     limited
         .map(|link| (link.queue_drops + link.aqm_drops) as f64 / link.offered_packets as f64)
         .reduce(f64::max)
@@ -556,7 +556,7 @@ fn shorts(cell: &CellResult, _: &str) -> Option<f64> {
 }
 
 fn shorts_tail(cell: &CellResult, _: &str) -> Option<f64> {
-    cell.groups.first().map(|group| group.completion_s[2])
+    Some(cell.groups.first()?.completion_s?[2])
 }
 
 fn stream_loss(cell: &CellResult, _: &str) -> Option<f64> {

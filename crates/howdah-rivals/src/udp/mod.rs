@@ -85,6 +85,11 @@ pub fn sent_at(bytes: &[u8]) -> Option<Time> {
     decode(bytes).map(|(_, sent_at)| sent_at)
 }
 
+/// The number of a stream's packet, from 0; `None` if the datagram is too short to be one.
+pub fn sequence(bytes: &[u8]) -> Option<u64> {
+    decode(bytes).map(|(sequence, _)| sequence)
+}
+
 /// When the packets of a source are due.
 trait Schedule {
     /// The next packet's time; `None` before the source was driven for the first time.

@@ -9,7 +9,7 @@ use howdah::{Error, ErrorKind};
 use howdah_lab::netns::Kit;
 #[cfg(target_os = "linux")]
 use howdah_lab::run::RealOptions;
-use howdah_lab::run::{Outcome, RunError, RunOptions, RunProgress, STILL_S};
+use howdah_lab::run::{Only, Outcome, RunError, RunOptions, RunProgress, STILL_S};
 use howdah_lab::{run as runner, scenario};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,10 +29,8 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         plan.repeat(seeds.get())
             .map_err(|error| Error::new(ErrorKind::Usage, format!("--seeds: {error}")))?;
     }
-    for only in &args.only {
-        only.check(&plan)
-            .map_err(|error| Error::new(ErrorKind::Usage, format!("--only: {error}")))?;
-    }
+    Only::check_all(&args.only, &plan)
+        .map_err(|error| Error::new(ErrorKind::Usage, format!("--only: {error}")))?;
     if let Some(file) = args.out.as_ref().filter(|out| out.is_file()) {
         let message = format!("--out {}: a file; name a directory", file.display());
         return Err(Error::new(ErrorKind::Usage, message).into());
@@ -189,6 +187,12 @@ fn say(dir: &Path, outcome: &Outcome) {
             outcome.stalls.len()
         ));
     }
+    if let Some((flow, why)) = outcome.gave_up.first() {
+        ui::say(&format!(
+            "{} flows gave up or had nothing at all; the first: {flow}: {why}",
+            outcome.gave_up.len()
+        ));
+    }
     ui::say(&format!(
         "{} cells run in {:.0} s, {} were there already: {}",
         outcome.ran,
@@ -210,6 +214,9 @@ fn as_json(dir: &Path, outcome: &Outcome) -> serde_json::Value {
     let stalls: Vec<_> = (outcome.stalls.iter())
         .map(|(flow, seconds)| json!({ "flow": flow, "longest_s": seconds }))
         .collect();
+    let gave_up: Vec<_> = (outcome.gave_up.iter())
+        .map(|(flow, why)| json!({ "flow": flow, "reason": why }))
+        .collect();
     json!({
         "dir": dir,
         "ran": outcome.ran,
@@ -218,6 +225,7 @@ fn as_json(dir: &Path, outcome: &Outcome) -> serde_json::Value {
         "failed": failed,
         "skipped": skipped,
         "stalls": stalls,
+        "gave_up": gave_up,
         "notes": outcome.notes,
         "stopped": outcome.stopped,
         "wall_s": outcome.wall_s,

@@ -9,7 +9,8 @@ use super::super::values::{self, Amount};
 use super::{blast, find_path};
 use crate::catalog::{self, Options, Protocol, stacks};
 use howdah_core::{Rate, Span, units};
-use howdah_proto::Share;
+use howdah_proto::{MIN_DATAGRAM, Share};
+use howdah_rivals::sabul::SabulSettings;
 
 /// Headers of IP and UDP, and the least of IP and TCP, in bytes.
 const UDP_HEADERS: u32 = 28;
@@ -210,6 +211,14 @@ impl Decoder<'_> {
         let window = table.span("window")?.or(rest);
         let window = window
             .ok_or_else(|| table.error("'window', the time in which flows start, is missing"))?;
+        if start + window > self.duration {
+            let message = format!(
+                "that is until {}, and the measurement ends after {}: some would never begin",
+                start + window,
+                self.duration
+            );
+            return Err(table.error_at("window", message));
+        }
         if let Some(load) = load {
             let flows = load.as_f64() * window.as_secs_f64() / 8.0 / mean as f64;
             if flows > MOST_SHORTS as f64 {
@@ -278,6 +287,11 @@ impl Decoder<'_> {
             }
         };
         let (via, reverse) = (self.via(&table)?, table.truth("reverse")?.unwrap_or(false));
+        let exponential = table.truth("exponential")?.unwrap_or(false);
+        if exponential && on_off.is_none() {
+            let message = "of which times? 'on' and 'off' are missing";
+            return Err(table.error_at("exponential", message));
+        }
         let packet_bytes = packet.unwrap_or(1470);
         self.check_fits(
             &table,
@@ -297,7 +311,7 @@ impl Decoder<'_> {
             start_ns: start.as_nanos(),
             stop_ns: stop.map(Span::as_nanos),
             on_off_ns: on_off,
-            exponential: table.truth("exponential")?.unwrap_or(false),
+            exponential,
             via,
             reverse,
         }))
@@ -413,9 +427,18 @@ impl Decoder<'_> {
         protocol: &str,
     ) -> Result<Options, ScenarioError> {
         self.check_time(table, via)?;
+        let reverse = table.truth("reverse")?.unwrap_or(false);
         let route = || via.iter().map(|&at| &self.paths[at]);
+        let there = |path: &PathSpec| {
+            let way = if reverse {
+                &path.backward
+            } else {
+                &path.forward
+            };
+            (way.mean_rate_bps(), way.delay_ns)
+        };
         let rate = route()
-            .map(|path| path.forward.mean_rate_bps())
+            .map(|path| there(path).0)
             .filter(|&bps| bps > 0)
             .min()
             .map(Rate::from_bits_per_sec);
@@ -471,18 +494,51 @@ impl Decoder<'_> {
             streams: table.within("streams", 1..=MOST_STREAMS)?,
             read_bps: rate_of("read")?,
             write_bps: rate_of("write")?,
-            blast: blast::options(table, route().map(|path| path.forward.delay_ns).sum())?,
+            blast: blast::options(table, route().map(|path| there(path).1).sum())?,
             expect_loss: table.probability("expect_loss")?,
             share_of: (table.parse("share", str::parse::<Share>)?)
                 .filter(|share| *share != Share::WHOLE)
                 .map(Share::sessions),
         };
-        if let (Some(Protocol::Tcp(_)), Some(mss)) = (catalog::find(protocol), options.mss_bytes) {
-            let reverse = table.truth("reverse")?.unwrap_or(false);
-            self.check_fits(table, "mss", mss + TCP_HEADERS, (via, reverse))?;
+        let fits = |key, ip_bytes| self.check_fits(table, key, ip_bytes, (via, reverse));
+        match catalog::find(protocol) {
+            Some(Protocol::Tcp(_)) => {
+                let mss = options.mss_bytes;
+                mss.map_or(Ok(()), |mss| fits("mss", mss + TCP_HEADERS))?;
+            }
+            // It would never have a connection, in whatever direction.
+            Some(Protocol::Howdah(_)) => {
+                let least = MIN_DATAGRAM as u32 + UDP_HEADERS;
+                self.check_fits(table, "protocol", least, (via, false))?;
+                self.check_fits(table, "protocol", least, (via, true))?;
+            }
+            Some(Protocol::Udt(config)) => {
+                let usual = config();
+                let headers = usual.packet_bytes - usual.payload_bytes();
+                fits_as_told(&options, headers, fits)?;
+            }
+            Some(Protocol::Sabul) => {
+                let usual = SabulSettings::default();
+                let headers = usual.packet_bytes - usual.payload_bytes();
+                fits_as_told(&options, headers, fits)?;
+            }
+            _ => {}
         }
         catalog::check(protocol, &options)
             .map_err(|(key, message)| table.error_at(key, message))?;
         Ok(options)
+    }
+}
+
+/// UDT and SABUL have packets of the size that they are told, whatever the way takes.
+fn fits_as_told(
+    options: &Options,
+    headers: u32,
+    fits: impl Fn(&'static str, u32) -> Result<(), ScenarioError>,
+) -> Result<(), ScenarioError> {
+    match (options.packet_bytes, options.mss_bytes) {
+        (Some(packet), _) => fits("packet", packet),
+        (None, Some(mss)) => fits("mss", mss + headers),
+        (None, None) => Ok(()),
     }
 }

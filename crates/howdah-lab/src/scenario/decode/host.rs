@@ -63,13 +63,7 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
                 .unwrap_or(usual.byte_ps),
         })
     };
-    let charge = table.number("charge")?.unwrap_or(1.0);
-    if !(0.1..=100.0).contains(&charge) {
-        return Err(table.error_at("charge", "what a byte is charged with, from 0.1 to 100"));
-    }
-    let socket = table.parse("socket", |text| {
-        Amount::parse(text)?.bytes(None, Span::ZERO)
-    })?;
+    let socket = socket(table, usual.socket)?;
     let helpers = table.number("helpers")?;
     if helpers.is_some_and(|helpers| !(0.0..=100.0).contains(&helpers)) {
         return Err(table.error_at(
@@ -81,6 +75,14 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
         Ok(table.within(key, 1..=1024)?.unwrap_or(usual).max(1))
     };
     let tail_ns = span("tail", usual.disturbance.tail_ns)?;
+    if table.has("tail_calls") && tail_ns == 0 && !table.has("tail") {
+        return Err(table.error_at("tail_calls", "of which length? 'tail' is missing"));
+    }
+    if table.truth("split")? == Some(true) && !table.has("cores") && usual.cores < 2 {
+        let message =
+            "sending and receiving are on one core if there is no other: 'cores' is missing";
+        return Err(table.error_at("split", message));
+    }
     Ok(HostSpec {
         name: name.to_owned(),
         cores: small("cores", usual.cores)?,
@@ -99,10 +101,29 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
         },
         helpers,
         poll: table.probability("poll")?,
-        socket: socket
-            .map(|bytes| (bytes, (charge * 100.0).round() as u32))
-            .or(usual.socket),
+        socket,
     })
+}
+
+/// The receive buffer of a socket in bytes, and what it charges for a byte in per cent.
+fn socket(
+    table: &Table<'_>,
+    usual: Option<(u64, u32)>,
+) -> Result<Option<(u64, u32)>, ScenarioError> {
+    let charge = table.number("charge")?;
+    if charge.is_some_and(|charge| !(0.1..=100.0).contains(&charge)) {
+        return Err(table.error_at("charge", "what a byte is charged with, from 0.1 to 100"));
+    }
+    let charge = charge.map(|charge| (charge * 100.0).round() as u32);
+    let bytes = table.parse("socket", |text| {
+        Amount::parse(text)?.bytes(None, Span::ZERO)
+    })?;
+    let bytes = bytes.or_else(|| usual.map(|usual| usual.0));
+    if charge.is_some() && bytes.is_none() {
+        return Err(table.error_at("charge", "of which buffer? 'socket' is missing"));
+    }
+    let charge = charge.or_else(|| usual.map(|usual| usual.1)).unwrap_or(100);
+    Ok(bytes.map(|bytes| (bytes, charge)))
 }
 
 /// A core that stands still more often never runs.

@@ -37,6 +37,7 @@ fn read_jitter(table: &Table<'_>) -> Result<JitterSpec, ScenarioError> {
         });
     };
     if inner.has("trace") || inner.has("steps") {
+        inner.only("trace", "a trace", &["steps", "period"])?;
         let trace = trace::read(&inner, |text, period| Ok(DelayTrace::parse(text, period)))?;
         return Ok(JitterSpec::Trace(trace));
     }
@@ -45,11 +46,15 @@ fn read_jitter(table: &Table<'_>) -> Result<JitterSpec, ScenarioError> {
         .ok_or_else(|| inner.error("'max', the most that is added, is missing"))?
         .as_nanos();
     match (inner.span("normal")?, inner.span("pareto")?) {
-        (Some(deviation), None) => Ok(JitterSpec::Normal {
-            deviation: deviation.as_nanos(),
-            max,
-        }),
+        (Some(deviation), None) => {
+            inner.only("normal", "a normal jitter", &["max"])?;
+            Ok(JitterSpec::Normal {
+                deviation: deviation.as_nanos(),
+                max,
+            })
+        }
         (None, Some(scale)) => {
+            inner.only("pareto", "a Pareto jitter", &["shape", "max"])?;
             let shape = inner.number("shape")?.unwrap_or(1.5);
             if shape <= 1.0 {
                 return Err(inner.error_at("shape", "the tail has a mean only above 1"));
@@ -167,16 +172,27 @@ fn list(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {
 
 fn model(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {
     if table.has("trace") {
+        table.only(
+            "trace",
+            "a trace of losses, which has packets and no times and",
+            &[],
+        )?;
         let trace = trace::read(table, |text, _| Ok(LossTrace::parse(text)))?;
         return Ok(LossSpec::Trace(trace));
     }
     if let Some(loss) = table.probability("gap")? {
+        table.only("gap", "losses at normal distances", &["deviation"])?;
         let deviation = table.number("deviation")?.unwrap_or(0.25);
         if !(deviation >= 0.0 && loss > 0.0 && loss < 1.0) {
             return Err(table.error_at("gap", "a loss between 0 and 1, a deviation not below 0"));
         }
         return Ok(LossSpec::NormalGap { loss, deviation });
     }
+    table.only(
+        "enter",
+        "the model of Gilbert and Elliott",
+        &["leave", "good", "bad"],
+    )?;
     let need = |key: &str| {
         table
             .probability(key)?

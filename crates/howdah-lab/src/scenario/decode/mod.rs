@@ -1,5 +1,6 @@
 //! From the tree of a cell to the [`Cell`].
 
+mod aqm;
 mod blast;
 mod flow;
 mod host;
@@ -55,6 +56,7 @@ pub(crate) fn decode(
     most_repeats: u64,
 ) -> Result<Vec<Cell>, ScenarioError> {
     let top = Table::open(sources, &expanded.tree, "the experiment", &EXPERIMENT_KEYS)?;
+    check_names(&top)?;
     let paths = path::paths(&top)?;
     let hosts = host::hosts(&top)?;
     let measure = measure(&top)?;
@@ -88,6 +90,32 @@ pub(crate) fn decode(
         return Err(top.error_at("repeats", message));
     }
     Ok((0..repeats).map(|number| cell.repeat(number)).collect())
+}
+
+/// Results call flows, groups and streams by their names alone, and put what a figure is of behind a slash.
+fn check_names(top: &Table<'_>) -> Result<(), ScenarioError> {
+    let mut known: Vec<(&str, &str)> = Vec::new();
+    for kind in ["path", "host", "flow", "group", "stream"] {
+        let table = top.node.get(kind);
+        for entry in table.map_or(&[][..], Node::entries) {
+            let name = entry.key.as_str();
+            let fail = |message: String| Err(top.sources.error(entry.key_place, message));
+            if name.is_empty() || name.contains('/') {
+                return fail(format!("[{kind}.\"{name}\"]: a name, and without '/'"));
+            }
+            if ["path", "host"].contains(&kind) {
+                continue;
+            }
+            if let Some((other, _)) = known.iter().find(|(_, other)| *other == name) {
+                let message = format!(
+                    "[{kind}.{name}]: there is a [{other}.{name}] already, and results have both by their names"
+                );
+                return fail(message);
+            }
+            known.push((kind, name));
+        }
+    }
+    Ok(())
 }
 
 /// The changes, and the paths, of which those whose queue will be dropped must store it.
@@ -139,7 +167,7 @@ fn timeline(
             return Err(table.error("nothing changes"));
         }
         // A path has either a round-trip time or a delay: the new one wins.
-        for (new, old) in [("delay", "rtt"), ("rtt", "delay")] {
+        for (new, old) in [("delay", "rtt"), ("delay", "base_rtt"), ("rtt", "delay")] {
             if over.get(new).is_some() {
                 let _ = trees[index].take(old);
             }

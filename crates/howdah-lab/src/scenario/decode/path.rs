@@ -3,13 +3,14 @@
 use super::super::cell::PathSpec;
 use super::super::error::ScenarioError;
 use super::super::node::{Node, Sources};
-use super::super::one_way::{AqmSpec, OneWaySpec, QueueSpec};
+use super::super::one_way::{OneWaySpec, QueueSpec};
 use super::super::read::Table;
 use super::super::values::{self, Amount};
+use super::aqm::aqm;
 use super::impair::{jitter, loss};
 use super::trace;
 use howdah_core::{Rate, Span, units};
-use howdah_path::{FqCoDelConfig, RateTrace, RedConfig};
+use howdah_path::RateTrace;
 
 /// Keys that a path and each of its directions have.
 pub(super) const ONE_WAY_KEYS: [&str; 16] = [
@@ -65,6 +66,10 @@ pub(super) fn path(
     if table.has("rtt") && table.has("delay") {
         return Err(table.error_at("delay", "a path has 'rtt' (both ways) or 'delay' (one way)"));
     }
+    if table.has("base_rtt") && table.has("delay") {
+        let message = "it is added to 'rtt'; with 'delay' write each direction for itself";
+        return Err(table.error_at("base_rtt", message));
+    }
     let rtt =
         table.span("rtt")?.unwrap_or(Span::ZERO) + table.span("base_rtt")?.unwrap_or(Span::ZERO);
     let there = match table.probability("forward_share")? {
@@ -72,6 +77,9 @@ pub(super) fn path(
         Some(_) if table.has("delay") => {
             let message = "a share of 'rtt'; with 'delay' write each direction for itself";
             return Err(table.error_at("forward_share", message));
+        }
+        Some(_) if !table.has("rtt") && !table.has("base_rtt") => {
+            return Err(table.error_at("forward_share", "a share of which 'rtt'? it is missing"));
         }
         Some(share) => rtt.mul_f64(share),
     };
@@ -88,6 +96,7 @@ pub(super) fn path(
         Ok(node)
     };
     let (forward, backward) = (direction("forward")?, direction("backward")?);
+    check_effect(&table, [&forward, &backward])?;
     let delay = |node: &Node, half: Span| -> Result<Span, ScenarioError> {
         let table = Table::open(sources, node, what, &ONE_WAY_KEYS)?;
         Ok(table.span("delay")?.unwrap_or(half))
@@ -100,6 +109,33 @@ pub(super) fn path(
         backward: one_way(sources, &backward, what, back, rtt)?,
         host_queue_packets: host_queue(&table)?,
     })
+}
+
+/// Refuses what has no effect in any direction: keys that need another one beside them.
+fn check_effect(table: &Table<'_>, directions: [&Node; 2]) -> Result<(), ScenarioError> {
+    let find = |key: &str| directions.into_iter().find_map(|node| node.get(key));
+    let fail = |key: &str, message: &str| -> Result<(), ScenarioError> {
+        let place = find(key).map_or(table.node.place, |node| node.place);
+        let message = format!("'{key}': {message}");
+        Err(table.sources.error(place, message))
+    };
+    let waits = find("rate").or_else(|| find("bucket"));
+    if waits.is_none() && find("buffer").is_some_and(|node| node.to_string() != "unlimited") {
+        let message =
+            "nothing ever waits on a path without a 'rate' (\"unlimited\" if it is meant)";
+        return fail("buffer", message);
+    }
+    if waits.is_none() && find("aqm").is_some() {
+        let message =
+            "nothing ever waits on a path without a 'rate' (\"unlimited\" if it is meant)";
+        return fail("aqm", message);
+    }
+    let overtakes = find("reorder").is_some_and(|node| node.to_string() != "0%");
+    if overtakes && find("jitter").is_none() {
+        let message = "packets overtake those that are late, and without a 'jitter' none is (\"0ms\" if it is meant)";
+        return fail("reorder", message);
+    }
+    Ok(())
 }
 
 fn one_way(
@@ -117,6 +153,10 @@ fn one_way(
         Some(inner) => Some(trace::read(&inner, |text, period| {
             match inner.text("format")?.as_deref() {
                 None | Some("steps") => Ok(RateTrace::parse_steps(text, period)),
+                Some("mahimahi") if period.is_some() => {
+                    let message = "such a trace comes again after its last line";
+                    Err(inner.error_at("period", message))
+                }
                 Some("mahimahi") => Ok(RateTrace::parse_mahimahi(text, MAHIMAHI_BYTES)),
                 Some(_) => Err(inner.error_at("format", "'steps' or 'mahimahi'")),
             }
@@ -211,126 +251,4 @@ fn mtu(table: &Table<'_>) -> Result<u32, ScenarioError> {
         }
     })?;
     Ok(mtu.unwrap_or(1500))
-}
-
-fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
-    let kind_of = |name: &str| match name {
-        "droptail" | "codel" | "fq_codel" | "pie" | "red" | "dualpi2" => Ok(name.to_owned()),
-        _ => Err(format!(
-            "'{name}' is none of droptail, codel, fq_codel, pie, red, dualpi2"
-        )),
-    };
-    let known = [
-        "kind",
-        "target",
-        "interval",
-        "quantum",
-        "lines",
-        "max_burst",
-        "min",
-        "max",
-        "probability",
-        "weight",
-        "gentle",
-    ];
-    let (kind, inner) = match table.inner("aqm", &known)? {
-        Some(inner) => (inner.parse("kind", kind_of)?, Some(inner)),
-        None => (table.parse("aqm", kind_of)?, None),
-    };
-    let span = |key: &str, default_ms: u64| -> Result<u64, ScenarioError> {
-        let span = inner.as_ref().map(|inner| inner.span(key)).transpose()?;
-        let span = span.flatten();
-        Ok(span.map_or(default_ms * 1_000_000, Span::as_nanos))
-    };
-    match kind.as_deref() {
-        Some("codel") => Ok(AqmSpec::Codel {
-            target_ns: span("target", 5)?,
-            interval_ns: span("interval", 100)?,
-        }),
-        Some("fq_codel") => fq_codel(
-            table,
-            inner.as_ref(),
-            span("target", 5)?,
-            span("interval", 100)?,
-        ),
-        Some(kind @ ("dualpi2" | "pie")) => {
-            let target_ns = span("target", 15)?;
-            if target_ns == 0 {
-                return Err(table.error_at("aqm", "a 'target' of 0 is no delay to hold"));
-            }
-            if kind == "dualpi2" {
-                return Ok(AqmSpec::DualPi2 { target_ns });
-            }
-            let max_burst_ns = span("max_burst", 150)?;
-            Ok(AqmSpec::Pie {
-                target_ns,
-                max_burst_ns,
-            })
-        }
-        Some("red") => {
-            let number = |key: &str| -> Result<Option<f64>, ScenarioError> {
-                let number = inner.as_ref().map(|inner| inner.number(key)).transpose()?;
-                Ok(number.flatten())
-            };
-            let usual = match queue {
-                QueueSpec::Packets(packets) => Some(RedConfig::for_queue_of(packets)),
-                _ => None,
-            };
-            let (Some(min), Some(max)) = (
-                number("min")?.or_else(|| usual.map(|usual| usual.min)),
-                number("max")?.or_else(|| usual.map(|usual| usual.max)),
-            ) else {
-                let message = "RED needs 'min' and 'max', or a buffer in packets to take them from";
-                return Err(table.error_at("aqm", message));
-            };
-            if !(min >= 0.0 && max > min) {
-                return Err(table.error_at("aqm", "'max' is greater than 'min'"));
-            }
-            let weight = number("weight")?.unwrap_or(0.002);
-            if !(weight > 0.0 && weight <= 1.0) {
-                return Err(table.error_at("aqm", "'weight' is above 0, and 1 at most"));
-            }
-            let probability = inner.as_ref().map(|inner| inner.probability("probability"));
-            let gentle = inner.as_ref().map(|inner| inner.truth("gentle"));
-            Ok(AqmSpec::Red {
-                min,
-                max,
-                probability: probability.transpose()?.flatten().unwrap_or(0.1),
-                weight,
-                gentle: gentle.transpose()?.flatten().unwrap_or(true),
-            })
-        }
-        _ => Ok(AqmSpec::Droptail),
-    }
-}
-
-fn fq_codel(
-    table: &Table<'_>,
-    inner: Option<&Table<'_>>,
-    target_ns: u64,
-    interval_ns: u64,
-) -> Result<AqmSpec, ScenarioError> {
-    let usual = FqCoDelConfig::default();
-    let quantum = inner
-        .map(|inner| inner.parse("quantum", units::parse_bytes))
-        .transpose()?;
-    let quantum = quantum
-        .flatten()
-        .unwrap_or_else(|| u64::from(usual.quantum_bytes));
-    let lines = inner.map(|inner| inner.whole("lines", 1)).transpose()?;
-    let lines = lines.flatten().unwrap_or_else(|| u64::from(usual.lines));
-    let within = |number: u64, from: u64, to: u64, what: &str| {
-        let inside = u32::try_from(number)
-            .ok()
-            .filter(|_| (from..=to).contains(&number));
-        inside.ok_or_else(|| {
-            table.error_at("aqm", format!("{what} {number} is not from {from} to {to}"))
-        })
-    };
-    Ok(AqmSpec::FqCodel {
-        target_ns,
-        interval_ns,
-        quantum_bytes: within(quantum, 64, 1 << 24, "a quantum in bytes of")?,
-        lines: within(lines, 1, 65_536, "a number of lines of")?,
-    })
 }

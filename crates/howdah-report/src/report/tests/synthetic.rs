@@ -424,6 +424,7 @@ fn flow(protocol: &str, n: usize, words: &[&str], seed: u64, seconds: usize) -> 
 
 fn group(scale: f64) -> GroupResult {
     GroupResult {
+        reverse: false,
         name: "web".to_owned(),
         algorithm: "reno".to_owned(),
         flows: 3000,
@@ -431,7 +432,7 @@ fn group(scale: f64) -> GroupResult {
         bytes: 880_000_000,
         offered_bytes: 900_000_000,
         throughput_bps: 1.1e6 / scale,
-        completion_s: [0.4 * scale, 1.9 * scale, 5.0 * scale],
+        completion_s: Some([0.4 * scale, 1.9 * scale, 5.0 * scale]),
         completion_cdf_s: [0.05, 0.2, 0.4, 1.2, 9.0].map(|t| t * scale).to_vec(),
         timeouts: Some(12),
     }
