@@ -246,7 +246,7 @@ fn alike(name: &Path) -> String {
     if name.as_os_str().is_empty() {
         return "stand for what is in them".to_owned();
     }
-    format!("are called {name:?}")
+    format!("are called {:?}", name.to_string_lossy())
 }
 
 /// What to do about something that a file cannot replace.

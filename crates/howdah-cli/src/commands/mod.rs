@@ -52,7 +52,6 @@ mod wan;
 mod watch;
 
 use crate::args::Command;
-use anyhow::Context as _;
 use std::path::PathBuf;
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
