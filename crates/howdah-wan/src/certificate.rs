@@ -41,7 +41,7 @@ pub struct Certificate {
     pub realtime_priority: bool,
     /// Memory that the kernel was made to use for packets before the first of them, in bytes, ...
     pub packet_memory_bytes: u64,
-    /// ... and how long that took: 0.2 s for a GiB that is there, 2.5 for one that this machine's host has to find first.
+    /// ... and how long that took: 0.14 s for 768 MiB that are there, more where this machine's host has to find them first.
     pub packet_memory_s: f64,
     /// Share of all processor time that was in use, by anything on this machine.
     pub machine_busy_share: f64,

@@ -46,6 +46,20 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// All cells that have no result yet, one at a time, into `out`.
+    pub fn new(out: impl Into<PathBuf>, command: impl Into<String>) -> Self {
+        Self {
+            out: out.into(),
+            jobs: 1,
+            shard: None,
+            only: Vec::new(),
+            again: false,
+            quick: false,
+            pcap: false,
+            command: command.into(),
+        }
+    }
+
     /// Whether this run is about the cell, the `index`-th of the plan.
     fn asks_for(&self, index: usize, cell: &Cell) -> bool {
         let is_in = |shard: Shard| index % shard.of == shard.index - 1;

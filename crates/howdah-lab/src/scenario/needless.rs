@@ -3,30 +3,12 @@
 //! A list of protocols shares its options, some of which mean nothing to some of them, and experiments share what stands outside of
 //! them. So only what is of use to none of a file's cells is refused; what was included is there for other files, too.
 
+use super::decode::option_keys;
 use super::error::ScenarioError;
 use super::expand::Expanded;
 use super::node::{Entry, Node, Place, Sources, Value};
 use crate::catalog;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Keys of a flow or a group that are not the protocol's.
-const COMMON: [&str; 15] = [
-    "protocol",
-    "start",
-    "start_within",
-    "size",
-    "via",
-    "reverse",
-    "warm",
-    "from",
-    "to",
-    "window",
-    "count",
-    "load",
-    "mean",
-    "shape",
-    "sizes",
-];
 
 /// Something that is said at one place of a file.
 #[derive(Debug, Default)]
@@ -102,7 +84,7 @@ impl Needless {
             return;
         }
         for option in entry.node.entries() {
-            if COMMON.contains(&&*option.key) {
+            if !option_keys().any(|key| key == option.key) {
                 continue;
             }
             let said = self.0.entry(option.key_place).or_default();
@@ -139,6 +121,18 @@ impl Said {
                 protocols.join(", "),
                 catalog::takers(key)
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_is_of_a_protocol() {
+        for key in option_keys() {
+            assert!(!catalog::takers(key).is_empty(), "{key}");
         }
     }
 }

@@ -29,16 +29,7 @@ interval = \"1s\"
     );
     let plan = parse(Path::new("t.toml"), &text, false).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let options = RunOptions {
-        out: dir.path().to_owned(),
-        jobs: 1,
-        shard: None,
-        only: Vec::new(),
-        again: false,
-        quick: false,
-        pcap: false,
-        command: "test".to_owned(),
-    };
+    let options = RunOptions::new(dir.path(), "test");
     let outcome = run(&plan, &options, &AtomicBool::new(false), |_| {}).unwrap();
     assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
     let store = Store::open(dir.path()).unwrap();

@@ -27,14 +27,8 @@ fn plan(text: &str) -> Plan {
 
 fn options(dir: &Path, jobs: usize) -> RunOptions {
     RunOptions {
-        out: dir.to_owned(),
         jobs,
-        shard: None,
-        only: Vec::new(),
-        again: false,
-        quick: false,
-        pcap: false,
-        command: "test".to_owned(),
+        ..RunOptions::new(dir, "test")
     }
 }
 

@@ -18,16 +18,7 @@ fn cell(text: &str) -> CellResult {
 }
 
 fn campaign(plan: &scenario::Plan, dir: &Path) -> Outcome {
-    let options = RunOptions {
-        out: dir.to_owned(),
-        jobs: 1,
-        shard: None,
-        only: Vec::new(),
-        again: false,
-        quick: false,
-        pcap: false,
-        command: "test".to_owned(),
-    };
+    let options = RunOptions::new(dir, "test");
     run_campaign(plan, &options, &AtomicBool::new(false), |_| {}).unwrap()
 }
 

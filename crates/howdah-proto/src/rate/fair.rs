@@ -371,10 +371,9 @@ impl Fair {
         let Stage::Startup(startup) = &mut self.stage else {
             return;
         };
-        let unsent = startup::unsent_sample(&self.history, self.delays.base_rtt);
         let view = View {
             sample,
-            unsent: unsent.map(|long| long.delivery_rate),
+            without_time: startup::without_time(&self.history, self.delays.base_rtt),
             reports: self.history.len(),
             queue: self.delays.queue,
             base_rtt: self.delays.base_rtt,

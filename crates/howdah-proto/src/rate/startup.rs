@@ -114,8 +114,8 @@ pub(super) struct View<'a> {
     pub(super) rate: Rate,
     /// Most of what arrives is marked by a queue on the way.
     pub(super) marked: bool,
-    /// What arrived in a long time in which this host sent less than it might.
-    pub(super) unsent: Option<Rate>,
+    /// See [`without_time`].
+    pub(super) without_time: Option<Rate>,
 }
 
 /// What has arrived lately: `short`, which is over `window`, or over longer on a path on which so few packets pass in it that a sample of that
@@ -131,10 +131,10 @@ pub(super) fn sample(history: &History, window: Span, short: Sample) -> Sample {
 }
 
 /// What has arrived since a start takes too long, if this host had no time all the while to send what it might.
-pub(super) fn unsent_sample(history: &History, base_rtt: Span) -> Option<Sample> {
+pub(super) fn without_time(history: &History, base_rtt: Span) -> Option<Rate> {
     let window = TOO_LONG.max(base_rtt * TOO_LONG_RTTS);
     let long = history.sample(window, TRUSTED_PACKETS)?;
-    (long.whole && !long.app_limited && long.was_not_sent(UNSENT)).then_some(long)
+    (long.whole && !long.app_limited && long.was_not_sent(UNSENT)).then_some(long.delivery_rate)
 }
 
 /// What follows from a report.
@@ -340,7 +340,7 @@ impl Startup {
                 late,
             };
         }
-        if let Some(arrived) = view.unsent {
+        if let Some(arrived) = view.without_time {
             // Nothing more will be seen by a host that has no time to send it; what bursts showed is the path's all the same.
             let promised = sure.map_or(Rate::ZERO, |shown| shown.mul_f64(self.train_share()));
             return Step::End {

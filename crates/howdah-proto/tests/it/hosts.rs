@@ -19,15 +19,28 @@ fn upload(seed: u64, readable: u64) -> (SimEndpoint, SimEndpoint, ObjectId) {
     (client, server, id)
 }
 
-/// One endless object over 10 Gbit/s and 20 ms; what arrived in the second half of four seconds.
-fn run(sender: Costs, receiver: Costs) -> (Rate, World<SimEndpoint>, FlowEnds) {
-    let path = PathConfig {
+fn ten_gbit(rtt: Span, queue_ms: u64) -> PathConfig {
+    PathConfig {
         rate: Some(Rate::from_gbit_per_sec(10)),
-        delay: Span::from_millis(10),
-        queue: QueueLimit::Time(Span::from_millis(20)),
+        delay: rtt / 2,
+        queue: QueueLimit::Time(Span::from_millis(queue_ms)),
         mtu: MTU,
         ..PathConfig::default()
-    };
+    }
+}
+
+/// What arrives of an object from the second second on until then.
+fn arrives(world: &mut World<SimEndpoint>, ends: FlowEnds, id: ObjectId, until_s: u64) -> Rate {
+    let bytes = |world: &World<SimEndpoint>| world.endpoint(ends.b).connection().received_bytes(id);
+    world.run_until(Time::ZERO + Span::from_secs(2));
+    let before = bytes(world);
+    world.run_until(Time::ZERO + Span::from_secs(until_s));
+    Rate::from_bytes_over(bytes(world) - before, Span::from_secs(until_s - 2))
+}
+
+/// One endless object over 10 Gbit/s and 20 ms; what arrived in the second half of four seconds.
+fn run(sender: Costs, receiver: Costs) -> (Rate, World<SimEndpoint>, FlowEnds) {
+    let path = ten_gbit(Span::from_millis(20), 20);
     let mut world = World::new(7);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
     let link = world.add_link(&path, &path);
@@ -36,11 +49,7 @@ fn run(sender: Costs, receiver: Costs) -> (Rate, World<SimEndpoint>, FlowEnds) {
     let cores = [near, far].map(|host| world.add_core(host));
     world.run_on(ends.a, cores[0], cores[0], sender);
     world.run_on(ends.b, cores[1], cores[1], receiver);
-    let bytes = |world: &World<SimEndpoint>| world.endpoint(ends.b).connection().received_bytes(id);
-    world.run_until(Time::ZERO + Span::from_secs(2));
-    let before = bytes(&world);
-    world.run_until(Time::ZERO + Span::from_secs(4));
-    let rate = Rate::from_bytes_over(bytes(&world) - before, Span::from_secs(2));
+    let rate = arrives(&mut world, ends, id, 4);
     (rate, world, ends)
 }
 
@@ -101,13 +110,7 @@ fn with_a_busy_neighbour(seed: u64, rtt: Span, stall: Span, every: Span) -> (Rat
     const JOINED: u64 = 5;
     // One datagram of the neighbour's.
     const STALLING_BYTES: u64 = 8_000;
-    let path = PathConfig {
-        rate: Some(Rate::from_gbit_per_sec(10)),
-        delay: rtt / 2,
-        queue: QueueLimit::Time(Span::from_millis(25)),
-        mtu: MTU,
-        ..PathConfig::default()
-    };
+    let path = ten_gbit(rtt, 25);
     let lossy = PathConfig {
         loss: LossModel::Bernoulli(0.001),
         ..path.clone()
@@ -147,11 +150,7 @@ fn with_a_busy_neighbour(seed: u64, rtt: Span, stall: Span, every: Span) -> (Rat
         let connection = world.endpoint_mut(ends.b).connection_mut();
         connection.set_socket_drops(drops.div_ceil(JOINED));
     });
-    let bytes = |world: &World<SimEndpoint>| world.endpoint(ends.b).connection().received_bytes(id);
-    world.run_until(Time::ZERO + Span::from_secs(2));
-    let before = bytes(&world);
-    world.run_until(Time::ZERO + Span::from_secs(10));
-    let rate = Rate::from_bytes_over(bytes(&world) - before, Span::from_secs(8));
+    let rate = arrives(&mut world, ends, id, 10);
     let counters = world.counters(ends.b);
     let dropped = counters.socket_drops as f64 / counters.received_datagrams as f64;
     (rate, dropped)
@@ -187,13 +186,7 @@ fn with_a_sender_that_stands_still(
     rtt: Span,
     every: Span,
 ) -> (f64, Option<PathKnowledge>) {
-    let path = PathConfig {
-        rate: Some(Rate::from_gbit_per_sec(10)),
-        delay: rtt / 2,
-        queue: QueueLimit::Time(Span::from_millis(25)),
-        mtu: MTU,
-        ..PathConfig::default()
-    };
+    let path = ten_gbit(rtt, 25);
     let mut world = World::new(seed);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
     let link = world.add_link(&path, &path);
@@ -213,11 +206,7 @@ fn with_a_sender_that_stands_still(
         ..Costs::default()
     };
     world.run_on(ends.a, core, core, costs);
-    let bytes = |world: &World<SimEndpoint>| world.endpoint(ends.b).connection().received_bytes(id);
-    world.run_until(Time::ZERO + Span::from_secs(2));
-    let before = bytes(&world);
-    world.run_until(Time::ZERO + Span::from_secs(10));
-    let rate = Rate::from_bytes_over(bytes(&world) - before, Span::from_secs(8));
+    let rate = arrives(&mut world, ends, id, 10);
     // Four milliseconds' worth is caught up.
     let lost = 9.0 / (every.as_secs_f64() * 1e3 + 13.0);
     let most = 10e9 * f64::from(MTU - 70) / f64::from(MTU) * (1.0 - lost);

@@ -125,16 +125,12 @@ impl Engine {
             .map_err(WanError::system("create an eventfd"))?;
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
-        let made = populated(lanes);
-        let packet_memory = touched(lanes);
+        // The kernel's last: the sooner it is used after that, the more of it is still there.
+        let (lanes, packet_memory) = (populated(lanes), touched(lanes));
         let worker_wake = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
             .name("howdah-wan".to_owned())
-            .spawn(move || {
-                let mut worker = Worker::new(tuns, made, ways, inbox, worker_wake);
-                worker.packet_memory = packet_memory;
-                worker.run();
-            })
+            .spawn(move || Worker::new(tuns, lanes, packet_memory, ways, inbox, worker_wake).run())
             .map_err(WanError::system("start the emulator thread"))?;
         Ok(Self {
             commands,
@@ -201,6 +197,7 @@ impl Worker {
     fn new(
         tuns: Vec<Tun>,
         lanes: Vec<Lane>,
+        packet_memory: PacketMemory,
         ways: Vec<Way>,
         inbox: Receiver<Command>,
         wake: Arc<OwnedFd>,
@@ -213,7 +210,7 @@ impl Worker {
             wake,
             started: Instant::now(),
             realtime: false,
-            packet_memory: PacketMemory::default(),
+            packet_memory,
         }
     }
 

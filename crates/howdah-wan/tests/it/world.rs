@@ -432,8 +432,9 @@ fn memory_is_there_before_the_first_packet() {
         return;
     };
     let certificate = world.certificate();
-    // The kernel's, too: a quarter of a second of both directions.
-    assert_eq!(certificate.packet_memory_bytes, 62_500_000);
+    // The kernel's, too: a quarter of a second of both directions, or what sockets take without a right to more.
+    let packets = certificate.packet_memory_bytes;
+    assert!((4 << 20..=62_500_000).contains(&packets), "{packets}");
     assert!(certificate.packet_memory_s > 0.0);
     for direction in [certificate.forward(), certificate.backward()] {
         // 20 MB in all, in chunks of 2 MiB, or a quarter of what the machine has.

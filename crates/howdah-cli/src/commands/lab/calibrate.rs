@@ -62,16 +62,7 @@ fn costs(time: Duration, signals: &Signals) -> anyhow::Result<Costs> {
     let file = dir.path().join("calibrate.toml");
     fs::write(&file, calibrate::scenario(time))?;
     let plan = scenario::load(&[file], false)?;
-    let options = RunOptions {
-        out: dir.path().join("results"),
-        jobs: 1,
-        shard: None,
-        only: Vec::new(),
-        again: false,
-        quick: false,
-        pcap: false,
-        command: "howdah lab calibrate".to_owned(),
-    };
+    let options = RunOptions::new(dir.path().join("results"), "howdah lab calibrate");
     let program = std::env::current_exe().context("cannot find the howdah program")?;
     let real = RealOptions {
         kit: Kit::new(program, dir.path().to_owned())

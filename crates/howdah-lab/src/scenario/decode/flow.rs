@@ -22,10 +22,11 @@ const MOST_SHORTS: u64 = 1_000_000;
 /// Most TCP connections that carry a flow together: a bundle has no more.
 const MOST_STREAMS: u32 = 256;
 
+/// The hosts of flows and groups.
+const END_KEYS: [&str; 2] = ["from", "to"];
+
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 27] = [
-    "from",
-    "to",
+const OPTION_KEYS: [&str; 25] = [
     "mss",
     "socket_buffer",
     "send_buffer",
@@ -52,6 +53,11 @@ const OPTION_KEYS: [&str; 27] = [
     "expect_loss",
     "share",
 ];
+
+/// The keys of a flow or a group that are options of its protocol.
+pub(in crate::scenario) fn option_keys() -> impl Iterator<Item = &'static str> {
+    OPTION_KEYS.into_iter().chain(blast::KEYS)
+}
 
 /// Reads what uses the paths.
 pub(super) struct Decoder<'a> {
@@ -124,7 +130,8 @@ impl Decoder<'_> {
                 "via",
                 "reverse",
                 "warm",
-            ],
+            ][..],
+            &END_KEYS[..],
             &OPTION_KEYS[..],
             &blast::KEYS,
         ]
@@ -170,7 +177,8 @@ impl Decoder<'_> {
             &[
                 "protocol", "start", "window", "count", "load", "mean", "shape", "sizes", "via",
                 "reverse",
-            ],
+            ][..],
+            &END_KEYS[..],
             &OPTION_KEYS[..],
             &blast::KEYS,
         ]

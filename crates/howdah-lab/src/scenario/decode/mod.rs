@@ -14,6 +14,7 @@ use super::expand::{Expanded, MAX_CELLS};
 use super::node::{Node, Sources, Value};
 use super::read::Table;
 use flow::Decoder;
+pub(super) use flow::option_keys;
 use howdah_core::Span;
 use path::{ONE_WAY_KEYS, PATH_KEYS};
 
