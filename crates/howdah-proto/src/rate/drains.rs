@@ -184,7 +184,7 @@ impl Drains {
             self.until = now + excess.mul_f64(1.0 / (1.0 - RATE)).min(LONGEST);
         }
         if self.is_draining || self.dip {
-            self.echo_until = now + rtt + super::fair::RECENT;
+            self.echo_until = now + rtt + super::history::RECENT;
         }
         self.is_draining.then_some(self.rate)
     }

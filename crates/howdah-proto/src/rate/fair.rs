@@ -17,19 +17,19 @@ mod target;
 use self::parts::{Bound, Delays, Echo, Losses, Probing, Receiver};
 use super::company::{Company, Overflows};
 use super::drains::{Drains, Seen};
-use super::history::{History, Sample, one_way_delay};
+use super::history::{History, RECENT, Sample, one_way_delay};
 use super::marks::{Marks, Weight};
 use super::overflow::Overflow;
 use super::room::Room;
-use super::startup::{self, BURST, Heard, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
+use super::startup::{
+    self, BURST, Heard, INITIAL_RATE, MIN_PACKETS, RATE_MIN, Startup, Step, View,
+};
 use super::trains::TrainPoint;
 use super::yielding::Yielding;
 use super::{Feedback, Measured, PathKnowledge, Phase, Share};
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 
-/// Below that rate nothing is steered any more.
-pub(super) const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
 /// Packets that open the connection, as one burst (RFC 6928 allows 10, large deployments use 32).
 const OPENING_PACKETS: u64 = 32;
 /// No more bytes are sent before the first report.
@@ -104,8 +104,6 @@ const LOSS_PACKETS: u64 = 200;
 const STALE: Span = Span::from_millis(500);
 /// Packets over which a loss floor is measured.
 const LOSS_BLOCK_PACKETS: u64 = 4_000;
-/// The queue of now is the shortest of so long.
-pub(super) const RECENT: Span = Span::from_millis(30);
 /// On a path this long a report or two come in that time, so that the shortest is no better than any.
 const SPARSE: Span = Span::from_millis(100);
 /// The delay base looks back that far; a drain episode within each window keeps it honest.

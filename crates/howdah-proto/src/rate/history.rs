@@ -4,6 +4,8 @@ use crate::pacer::{MAX_CREDIT, MAX_TRAIN};
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
 
+/// The queue of now is the shortest of so long.
+pub(super) const RECENT: Span = Span::from_millis(30);
 /// Keeps one-way delays between clocks of different origins above zero, in nanoseconds.
 const CLOCK_ORIGIN: i64 = 1 << 61;
 

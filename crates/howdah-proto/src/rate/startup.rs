@@ -1,12 +1,13 @@
 //! How the `fair` policy looks for the capacity for the first time: bursts show what the path could carry, and what
 //! arrives is multiplied each round trip until it does not follow any more.
 
-use super::fair::RATE_MIN;
 use super::history::{History, Point, Sample};
 use super::trains::{TrainPoint, Trains};
 use super::{Feedback, PathKnowledge};
 use howdah_core::{Rate, Span};
 
+/// Below that rate nothing is steered any more.
+pub(super) const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
 /// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
 pub(super) const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
 /// Until the start-up ends, bytes leave in bursts of that much time's worth.

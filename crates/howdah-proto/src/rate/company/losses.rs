@@ -1,7 +1,7 @@
 //! Losses beside others: those that were met where the queue was about at its longest are overflows, the rest is chance.
 
 use crate::rate::Feedback;
-use crate::rate::fair::RECENT;
+use crate::rate::history::RECENT;
 use crate::rate::overflow::LossByDelay;
 use crate::rtt::WindowedMin;
 use howdah_core::{Span, Time};
