@@ -3,7 +3,7 @@
 //! `cargo run --release -p howdah-proto --features sim --example starts -- [RATES_MBIT [RTTS_MS [QUEUES_MS [LOSSES_PERCENT [SEEDS [HOSTS]]]]]]`
 //!
 //! Lists are written with commas, `-` is the usual list; HOSTS is `ideal`, `testbed` or both. With `WARM=1` the path
-//! is remembered from a transfer before, with `WARM=2` when it had twice today's capacity. With `TRAIN=0` the first flight is no train. With `TRACE=1` each cell tells what its rate control
+//! is remembered from a transfer before, with `WARM=2` when it had twice today's capacity. With `TRAIN=0` the first flight is no train. `MTU=9000` has packets of that size at any rate (usual: from 1.5 Gbit/s on, else 1500). With `TRACE=1` each cell tells what its rate control
 //! thinks. A line for each group: cells, share of cells as asked (t90 of at most 5 RTT, at most 3.5 RTT lost, at most 0.3 % dropped by the queue), medians and 90th percentiles.
 
 use howdah_core::{Rate, Span, Time};
@@ -31,6 +31,8 @@ struct Start {
     cost: f64,
     overflow: f64,
     share: f64,
+    /// Start-up was over by then.
+    ended: bool,
 }
 
 /// Whether the path is remembered, and what share of today's capacity it had then.
@@ -71,7 +73,8 @@ fn testbed() -> Costs {
 }
 
 fn run(cell: &Cell, verbose: bool) -> Start {
-    let mtu: u32 = if cell.mbit > 1_500.0 { 9_000 } else { 1_500 };
+    let usual = if cell.mbit > 1_500.0 { 9_000 } else { 1_500 };
+    let mtu: u32 = std::env::var("MTU").map_or(usual, |mtu| mtu.parse().expect("bytes"));
     let link_rate = Rate::from_mbit_per_sec(cell.mbit as u64);
     let config = PathConfig {
         rate: Some(link_rate),
@@ -144,6 +147,11 @@ fn run(cell: &Cell, verbose: bool) -> Start {
         cost: (looks as f64 - got / per_look) / LOOKS as f64,
         overflow: 100.0 * counters.dropped_queue as f64 / counters.offered.max(1) as f64,
         share: (got - log[late] as f64) / per_look / (log.len() - late) as f64,
+        ended: world
+            .endpoint(flow.a)
+            .connection()
+            .path_knowledge()
+            .is_some(),
     }
 }
 
@@ -170,7 +178,7 @@ fn row(name: &str, starts: &[&Start]) {
         all[((all.len() - 1) as f64 * q) as usize]
     };
     println!(
-        "{name:16} {:5} {:6.1} %  t90 {:5.2} {:6.2}  cost {:5.2} {:6.2}  overflow {:6.3} {:6.2}  share {:.3} {:.3}",
+        "{name:16} {:5} {:6.1} %  t90 {:5.2} {:6.2}  cost {:5.2} {:6.2}  overflow {:6.3} {:6.2}  share {:.3} {:.3}  over {:.0} %",
         starts.len(),
         100.0 * good as f64 / starts.len() as f64,
         at(&|s| s.t90, 0.5),
@@ -181,6 +189,7 @@ fn row(name: &str, starts: &[&Start]) {
         at(&|s| s.overflow, 0.9),
         at(&|s| s.share, 0.5),
         at(&|s| s.share, 0.1),
+        100.0 * starts.iter().filter(|s| s.ended).count() as f64 / starts.len() as f64,
     );
 }
 

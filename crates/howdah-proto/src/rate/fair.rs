@@ -354,8 +354,8 @@ impl Fair {
         }
         self.measure_loss_floor(feedback, &sample);
         self.heed_marks(feedback);
-        if self.starts() {
-            let sample = startup::sample(&self.history, window, sample);
+        if let Stage::Startup(startup) = &self.stage {
+            let sample = startup.sample(&self.history, window, sample);
             self.start_up(feedback, &sample);
         } else {
             self.cruise(feedback, &sample);

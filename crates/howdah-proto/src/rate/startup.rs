@@ -75,7 +75,7 @@ const FULL_REPORTS: u32 = 2;
 const RESUMED_SHARE: f64 = 0.5;
 /// The same where that was lately, the handshake took no longer than the idle path then, so that nobody fills it, and its train came as fast, or
 /// as fast as such a short one is sure to on a fast path: two hosts spread it by some ten microseconds.
-const RESUMED_SHARE_SEEN: f64 = 0.9;
+const RESUMED_SHARE_SEEN: f64 = 0.95;
 const SEEN_FAST: Rate = Rate::from_mbit_per_sec(1_500);
 /// It is confirmed when bursts show this share of it ...
 const CONFIRMED_SHARE: f64 = 0.8;
@@ -117,18 +117,6 @@ pub(super) struct View<'a> {
     pub(super) marked: bool,
     /// See [`without_time`].
     pub(super) without_time: Option<Rate>,
-}
-
-/// What has arrived lately: `short`, which is over `window`, or over longer on a path on which so few packets pass in it that a sample of that
-/// length would never be trusted, so that start-up never ended: one slower than [`INITIAL_RATE`], or one on which it has lasted too long.
-pub(super) fn sample(history: &History, window: Span, short: Sample) -> Sample {
-    let few = short.whole && short.packets < TRUSTED_PACKETS;
-    let slow = short.delivery_rate < INITIAL_RATE;
-    if few && (slow || history.span() > TOO_LONG.max(window * TOO_LONG_WINDOWS)) {
-        let longer = history.sample(window, TRUSTED_PACKETS);
-        return longer.filter(|s| s.whole).unwrap_or(short);
-    }
-    short
 }
 
 /// What has arrived since a start takes too long, if this host had no time all the while to send what it might.
@@ -279,6 +267,22 @@ impl Startup {
             return rate;
         }
         self.grown(rate, self.trains.capacity(), whole)
+    }
+
+    /// What has arrived lately: `short`, which is over `window`, or over longer on a path on which so few packets pass in it that a sample of that
+    /// length would never be trusted, so that start-up never ended: a slow one, one of large packets, or one on which it has lasted too long.
+    pub(super) fn sample(&self, history: &History, window: Span, short: Sample) -> Sample {
+        let few = short.whole && short.packets < TRUSTED_PACKETS;
+        let arrived = short.delivery_rate.bytes_in(short.span);
+        let enough = arrived.saturating_mul(TRUSTED_PACKETS);
+        let passes_few = |link: Rate| link.bytes_in(window).saturating_mul(short.packets) < enough;
+        let slow =
+            short.delivery_rate < INITIAL_RATE || self.trains.capacity().is_some_and(passes_few);
+        if few && (slow || history.span() > TOO_LONG.max(window * TOO_LONG_WINDOWS)) {
+            let longer = history.sample(window, TRUSTED_PACKETS);
+            return longer.filter(|s| s.whole).unwrap_or(short);
+        }
+        short
     }
 
     /// What is known before the first report.

@@ -20,6 +20,12 @@ fn begin(rate: Rate, rtt: Span, queue: Span, train: bool) -> (f64, f64) {
     } else {
         1_500
     };
+    let (cost, dropped, _) = look(rate, rtt, queue, mtu, train);
+    (cost, dropped)
+}
+
+/// The same with packets of a size, and whether start-up is over by then.
+fn look(rate: Rate, rtt: Span, queue: Span, mtu: u32, train: bool) -> (f64, f64, bool) {
     let path = PathConfig {
         rate: Some(rate),
         delay: rtt / 2,
@@ -47,6 +53,11 @@ fn begin(rate: Rate, rtt: Span, queue: Span, train: bool) -> (f64, f64) {
     (
         ROUND_TRIPS as f64 - arrived / round_trip,
         counters.dropped_queue as f64 / counters.offered as f64,
+        world
+            .endpoint(flow.a)
+            .connection()
+            .path_knowledge()
+            .is_some(),
     )
 }
 
@@ -98,5 +109,21 @@ fn a_train_ahead_saves_a_round_trip() {
         println!("{case}");
         assert!(without.0 - with.0 >= 0.7, "{case}");
         assert!(with.1 <= 0.003, "{case}");
+    }
+}
+
+/// Few packets of 9000 bytes pass a slow link in the time of a sample: that keeps no start from its end, and no queue from being seen.
+#[test]
+fn large_packets_start_on_slow_links_as_small_ones_do() {
+    for mbit in [20, 50, 100, 200] {
+        for rtt_ms in [20, 50] {
+            let (rate, rtt) = (Rate::from_mbit_per_sec(mbit), Span::from_millis(rtt_ms));
+            let (cost, dropped, over) = look(rate, rtt, Span::from_millis(25), 9_000, true);
+            let case = format!(
+                "{mbit} Mbit/s, {rtt_ms} ms: {cost:.2} round trips, {dropped:.4} dropped, over: {over}"
+            );
+            println!("{case}");
+            assert!(over && cost <= 3.0 && dropped <= 0.003, "{case}");
+        }
     }
 }
