@@ -82,7 +82,7 @@ pub(super) struct Tail {
 /// A handshake packet smaller than this is not worth sending, in UDP payload bytes.
 const HANDSHAKE_ROOM_MIN: usize = 100;
 
-/// PATH_CHALLENGE and PATH_RESPONSE.
+/// A challenge of an address, or the answer to one.
 const PATH_FRAME_BYTES: usize = 9;
 
 /// Packets remembered behind one that no report names, in windows, and at least.

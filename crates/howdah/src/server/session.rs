@@ -434,7 +434,7 @@ mod tests {
         };
         assert_eq!(counted(&mut session), 0);
         let names = Selection {
-            paths: vec![PathBytes::from(&[b'x'; 60_000][..]); 20],
+            paths: vec![PathBytes::from("x".repeat(60_000)); 20],
             ..Selection::default()
         };
         session

@@ -260,7 +260,7 @@ mod tests {
         let (out, said) = sync_channel(PARTS);
         let finding = Finding {
             of: 0,
-            path: PathBytes::from(&[b'x'; PART_BYTES][..]),
+            path: PathBytes::from("x".repeat(PART_BYTES)),
             is_dir: false,
             bytes: 0,
             fate: 0,

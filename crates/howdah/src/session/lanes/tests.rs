@@ -113,7 +113,7 @@ fn h18_of_two_lanes_that_bring_other_bytes_for_the_same_place_the_first_counts()
         .collect();
     let second: Vec<u8> = pieces()
         .enumerate()
-        .flat_map(|(n, _)| vec![bytes(n).1.unwrap_or(bytes(n).0); PIECE as usize])
+        .flat_map(|(n, _)| vec![bytes(n).1.unwrap_or_else(|| bytes(n).0); PIECE as usize])
         .collect();
     for (told, good) in [(&first, true), (&second, false)] {
         let dir = tempfile::tempdir().expect("a place");
