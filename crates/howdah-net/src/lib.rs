@@ -46,6 +46,6 @@ pub use socket::{
     ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,
     socket_report,
 };
-pub use tunnel::{Lanes, Tunnel, TunnelListener};
+pub use tunnel::{Lanes, Proved, Tunnel, TunnelListener};
 pub use usage::{MachineLoad, Usage, thread_cpu, usage};
 pub use waker::Waker;

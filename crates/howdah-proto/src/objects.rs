@@ -344,7 +344,8 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     pub(crate) fn open(&mut self, id: ObjectId, size: Option<u64>, limit: u64) -> bool {
-        if self.objects.len() >= limits::MAX_OPEN_OBJECTS || self.was_closed(id) {
+        let too_large = size.is_some_and(|size| size > limits::MAX_OFFSET);
+        if self.objects.len() >= limits::MAX_OPEN_OBJECTS || self.was_closed(id) || too_large {
             return false;
         }
         self.may_be_complete = true;
@@ -644,6 +645,16 @@ mod tests {
         theirs.insert(ByteRange::new(20_000, 60_000));
         incoming.note_present(ID, &theirs);
         assert_eq!(incoming.pieces, 1);
+    }
+
+    /// It could never end: an End that says so is refused.
+    #[test]
+    fn h18_an_object_that_is_larger_than_any_may_be_is_not_opened() {
+        for (size, good) in [(limits::MAX_OFFSET, true), (limits::MAX_OFFSET + 1, false)] {
+            let mut incoming = Incoming::default();
+            assert_eq!(incoming.open(ID, Some(size), u64::MAX), good);
+            assert_eq!(incoming.is_known(ID), good);
+        }
     }
 
     #[test]

@@ -306,16 +306,16 @@ fn spelt_out(pattern: &str) -> Result<Vec<String>, &'static str> {
     while let Some((glob, from)) = todo.pop() {
         let bytes = glob.as_bytes();
         let found = (from..bytes.len().saturating_sub(1)).find(|&at| {
+            // What stands before it is looked at only then: it may be long.
+            if bytes[at] != b'*' || bytes[at + 1] != b'*' {
+                return false;
+            }
             let alone = (at == 0 || bytes[at - 1] == b'/')
                 && bytes.get(at + 2).is_none_or(|&next| next == b'/');
-            let escaped = bytes[..at]
-                .iter()
-                .rev()
-                .take_while(|&&b| b == b'\\')
-                .count()
-                % 2
-                == 1;
-            bytes[at] == b'*' && bytes[at + 1] == b'*' && !alone && !escaped
+            let before = bytes[..at].iter().rev();
+            let escapes = before.take_while(|&&b| b == b'\\').count();
+            count_steps(escapes);
+            !alone && escapes % 2 == 0
         });
         let Some(at) = found else {
             done.push(glob);
@@ -332,11 +332,40 @@ fn spelt_out(pattern: &str) -> Result<Vec<String>, &'static str> {
     Ok(done)
 }
 
+/// Tests count, for a peer writes patterns.
+#[cfg(test)]
+fn count_steps(steps: usize) {
+    tests::STEPS.set(tests::STEPS.get() + steps);
+}
+
+#[cfg(not(test))]
+fn count_steps(_: usize) {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rules::Rule;
     use proptest::prelude::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static STEPS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn h18_a_pattern_of_backslashes_is_little_work() {
+        const BYTES: usize = 60_000;
+        STEPS.set(0);
+        for pattern in [
+            "\\".repeat(BYTES),
+            "\\".repeat(BYTES) + "**b",
+            "\\*".repeat(BYTES / 2),
+        ] {
+            assert!(spelt_out(&pattern).is_ok(), "{pattern:.10}");
+        }
+        let steps = STEPS.get();
+        assert!(steps <= 6 * BYTES, "{steps} steps");
+    }
 
     /// As simple as can be: each rule by itself, one after the other.
     fn naive(rules: &RuleList, path: &Path, is_dir: bool) -> Result<Option<usize>, ()> {

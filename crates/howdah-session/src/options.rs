@@ -4,6 +4,7 @@ use crate::entry::Stamp;
 use crate::matcher::Matcher;
 use crate::naming::{bad_name, plain};
 use crate::paths::PathList;
+use crate::reserved::{is_reserved, is_room};
 use crate::rules::RuleList;
 use crate::{SessionError, SourceIdentity};
 use serde::{Deserialize, Serialize};
@@ -163,6 +164,13 @@ impl TreeOptions {
             );
             return Err(SessionError::BadOption { what });
         }
+        // What lies in there is believed.
+        if path.iter().any(|part| is_reserved(part) || is_room(part)) {
+            let what = format!(
+                "--backup-dir {backup:?} has a name that is kept for unfinished copies and plans; name another directory"
+            );
+            return Err(SessionError::BadOption { what });
+        }
         Ok(())
     }
 
@@ -179,6 +187,29 @@ impl TreeOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// H17: what is replaced would come into the room of somebody's plan, under a name that is believed there.
+    #[test]
+    fn h18_nothing_is_kept_where_copies_keep_their_own_affairs() {
+        let check = |backup: &str| {
+            let options = TreeOptions {
+                backup_dir: Some(backup.to_owned()),
+                ..TreeOptions::default()
+            };
+            options.check_backup()
+        };
+        for bad in [
+            ".x.0123456789abcdef.howdah-plan",
+            "old/.x.0123456789abcdef.howdah-plan/7",
+            ".howdah-unfinished",
+            ".x.0123456789abcdef.howdah-part",
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+        for good in [".old", "old/x.howdah-plan", "a/b"] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+    }
 
     #[test]
     fn a_large_file_gets_the_time_of_the_version_that_comes_if_that_may_be() {

@@ -223,6 +223,8 @@ pub struct Asked {
     bytes: usize,
     /// Memory that it may take, in bytes; `None`: as much as so many bytes need.
     most: Option<usize>,
+    /// Something of it was too much: the request is another one without that.
+    refused: Option<SelectionError>,
 }
 
 impl Asked {
@@ -240,12 +242,36 @@ impl Asked {
         self.paths_bytes + rules + self.files.memory_bytes()
     }
 
-    /// Takes in a part.
+    /// The same where little was told, which does not fill what lists are sorted in.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.memory_bytes().min(2 * self.bytes)
+    }
+
+    /// Why the request that comes next is not what was asked for, if it is not. Once.
+    pub(crate) fn take_refused(&mut self) -> Option<SelectionError> {
+        self.refused.take()
+    }
+
+    /// Takes in a part. After one that was too much nothing is taken in before the request that they are of.
     ///
     /// # Errors
     ///
-    /// It is too much.
+    /// It is too much: nothing of all that was told is kept.
     pub fn note(&mut self, part: Selection) -> Result<(), SelectionError> {
+        if self.refused.is_some() {
+            return Ok(());
+        }
+        let taken = self.take(part);
+        if let Err(error) = &taken {
+            *self = Self {
+                refused: Some(error.clone()),
+                ..Self::at_most(self.most)
+            };
+        }
+        taken
+    }
+
+    fn take(&mut self, part: Selection) -> Result<(), SelectionError> {
         self.bytes = self.bytes.saturating_add(part.bytes());
         within(self.bytes)?;
         let paths = part.paths.iter().map(|path| path_bytes(path) + PATH_MEMORY);
@@ -306,8 +332,9 @@ mod tests {
         for (kind, fill) in kinds.into_iter().enumerate() {
             for width in [7, 200] {
                 let mut asked = Asked::at_most(Some(MOST));
-                let mut number = 0u64;
+                let (mut number, mut took) = (0u64, 0);
                 let refused = loop {
+                    took = took.max(asked.held_bytes());
                     let mut part = Selection::default();
                     for _ in 0..100 {
                         // Nothing of one is in the next.
@@ -321,12 +348,12 @@ mod tests {
                 };
                 assert_eq!(refused, SelectionError::NoMemory { most: MOST });
                 assert!(refused.to_string().contains("4 MiB"), "{refused}");
-                let took = asked.memory_bytes();
                 // A portion of a list is sorted at a time.
-                assert!((MOST..MOST + (3 << 20)).contains(&took), "{kind}: {took}");
-                // Another request has the same room.
-                asked.restore(&mut Vec::new(), &mut TreeOptions::default());
-                assert!(asked.memory_bytes() < MOST && asked.most == Some(MOST));
+                assert!((MOST - (3 << 20)..=MOST).contains(&took), "{kind}: {took}");
+                // Nothing of it stays, and another request has the same room.
+                assert!(asked.held_bytes() == 0 && asked.most == Some(MOST));
+                assert_eq!(asked.take_refused(), Some(refused));
+                assert_eq!(asked.take_refused(), None);
             }
         }
     }

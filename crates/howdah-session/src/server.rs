@@ -22,8 +22,9 @@ use howdah_core::{ObjectId, RangeSet};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
-/// Messages that may come before what they are about is open.
+/// Messages that may come before what they are about is open, and their bytes: an honest client waits with nearly all.
 const LATER_MAX: usize = 256;
+const LATER_BYTES: usize = 256 << 10;
 
 /// What a driver needs for each thing that a session does. The machine keeps it as long as the session does that.
 pub trait Parts {
@@ -146,12 +147,15 @@ pub enum Unheard {
 #[derive(Debug)]
 pub struct Server<P: Parts> {
     does: Does<P>,
-    /// What came before what it is about was open.
-    later: VecDeque<Message>,
+    /// What came before what it is about was open, each with its length.
+    later: VecDeque<(usize, Message)>,
+    later_bytes: usize,
     /// Of the object that comes next.
     holes: Announced,
     /// Names and rules of the request that comes next.
     asked: Asked,
+    /// What those take in memory that it begins with, in bytes.
+    begins_with: usize,
     /// Where it goes in the room of a plan, if it is a tree that is put.
     into: Option<PlanPlace>,
 }
@@ -210,10 +214,34 @@ impl<P: Parts> Server<P> {
         Self {
             does: Does::Nothing,
             later: VecDeque::new(),
+            later_bytes: 0,
             holes: Announced::default(),
             asked: Asked::at_most(selection_memory),
+            begins_with: 0,
             into: None,
         }
+    }
+
+    /// Names and rules of a request that has not come yet, and of one that has and waits, in bytes of memory.
+    pub fn held_bytes(&self) -> (usize, usize) {
+        let waits = if self.does.begins() {
+            self.begins_with
+        } else {
+            0
+        };
+        (self.asked.held_bytes(), waits)
+    }
+
+    /// Keeps a message until what it is about is open.
+    fn keep(&mut self, message: Message) -> Result<(), Misbehaved> {
+        let bytes = message.encode().len();
+        if self.later.len() >= LATER_MAX || self.later_bytes + bytes > LATER_BYTES {
+            let text = "the client does not wait for what it has asked for";
+            return Err(Misbehaved::new(text));
+        }
+        self.later_bytes += bytes;
+        self.later.push_back((bytes, message));
+        Ok(())
     }
 
     /// What it does now.
@@ -236,15 +264,11 @@ impl<P: Parts> Server<P> {
         if let Message::Pace(pace) = message {
             return Ok(Order::Pace(pace));
         }
+        if self.does.begins() {
+            self.keep(message)?;
+            return Ok(Order::Nothing);
+        }
         let is_free = match &self.does {
-            Does::Begins { .. } if self.later.len() >= LATER_MAX => {
-                let text = "the client does not wait for what it has asked for";
-                return Err(Misbehaved::new(text).into());
-            }
-            Does::Begins { .. } => {
-                self.later.push_back(message);
-                return Ok(Order::Nothing);
-            }
             Does::Tree(_) => return Ok(Order::OfTree(message)),
             Does::Files(_) => {
                 return match message {
@@ -266,7 +290,7 @@ impl<P: Parts> Server<P> {
             | Message::OpenFiles
                 if is_free =>
             {
-                return Ok(self.begin(message)?);
+                return self.begin(message);
             }
             Message::Join { token, object } if is_free => return Ok(Order::Join(token, object)),
             Message::Selection(part) if is_free => self.asked.note(part)?,
@@ -338,7 +362,12 @@ impl<P: Parts> Server<P> {
     }
 
     /// Something is asked for.
-    fn begin(&mut self, message: Message) -> Result<Order<P>, Misbehaved> {
+    fn begin(&mut self, message: Message) -> Result<Order<P>, Unheard> {
+        // Without a part of its rules it would delete what they keep.
+        if let Some(refused) = self.asked.take_refused() {
+            return Err(refused.into());
+        }
+        self.begins_with = 0;
         let mut comes = None;
         // It is of the request that comes next, whatever that is.
         let into = self.into.take();
@@ -403,6 +432,7 @@ impl<P: Parts> Server<P> {
             Message::Ask(question) => Order::Ask(question),
             Message::OpenFiles => Order::OpenFiles,
             mut tree => {
+                self.begins_with = self.asked.held_bytes();
                 match &mut tree {
                     Message::TreeGet { paths, options, .. } => self.asked.restore(paths, options),
                     Message::TreePut { options, .. } | Message::TreeVerify { options, .. } => {
@@ -486,12 +516,15 @@ impl<P: Parts> Server<P> {
     /// The next of what came before what it is about was open.
     pub fn catch_up(&mut self) -> Option<Message> {
         let is_open = !self.does.begins();
-        is_open.then(|| self.later.pop_front()).flatten()
+        let (bytes, message) = is_open.then(|| self.later.pop_front()).flatten()?;
+        self.later_bytes -= bytes;
+        Some(message)
     }
 
     /// What it does is over, or has failed: what its driver had for it.
     pub fn end(&mut self) -> Does<P> {
         self.later.clear();
+        self.later_bytes = 0;
         std::mem::replace(&mut self.does, Does::Nothing)
     }
 }

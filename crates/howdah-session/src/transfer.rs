@@ -275,11 +275,15 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// It has said so before, or owes a hash.
+    /// It has said so before, owes a hash, or tells one that nobody compares as it has not been promised.
     pub fn on_end(&mut self, end: End) -> Result<(), Misbehaved> {
         // Who did not send everything does not know the whole; its groups were told one by one.
         if self.hash && end.blake3.is_none() && self.held.is_empty() {
             return Err(Misbehaved::new("the sender owes a hash of the content"));
+        }
+        if !self.hash && end.blake3.is_some() {
+            let text = "the sender tells a hash of the content that it has not promised";
+            return Err(Misbehaved::new(text));
         }
         self.state = match self.state {
             In::Coming => In::Told(end),

@@ -3,7 +3,7 @@
 
 use howdah_store::descriptors::opened;
 use howdah_store::plain::irregular;
-use howdah_store::{Root, StoreError};
+use howdah_store::{Root, StoreError, is_reserved, is_room};
 use rustix::fs::{AtFlags, Dir, FileType};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -11,6 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// More matches are refused: they are held in memory, and sent one by one.
 pub const MATCHES_MAX: usize = 100_000;
+/// The same of what their paths take, in bytes: a part of a pattern that has no wildcard is put behind each of them.
+const MATCHES_BYTES: usize = 16 << 20;
+/// The kernel knows no longer path.
+const PATH_MAX: usize = 4_096;
 /// Names that one pattern may look at.
 const LOOKS_MAX: usize = 20_000_000;
 
@@ -41,6 +45,46 @@ pub struct Matched {
     pub size: u64,
 }
 
+/// What a pattern means so far.
+struct Matching<'a> {
+    pattern: &'a Path,
+    names: Vec<PathBuf>,
+    bytes: usize,
+}
+
+impl<'a> Matching<'a> {
+    fn of(pattern: &'a Path) -> Self {
+        Self {
+            pattern,
+            names: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// One more, which may be there.
+    fn push(&mut self, dir: &Path, name: &[u8]) -> Result<(), StoreError> {
+        let bytes = dir.as_os_str().len() + 1 + name.len();
+        if bytes >= PATH_MAX {
+            return Ok(());
+        }
+        self.names.push(dir.join(OsStr::from_bytes(name)));
+        self.bytes += bytes;
+        let what = if self.names.len() > MATCHES_MAX {
+            format!("{MATCHES_MAX} names")
+        } else if self.bytes > MATCHES_BYTES {
+            format!("{} MiB of names", MATCHES_BYTES >> 20)
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::BadPattern {
+            pattern: self.pattern.to_string_lossy().into_owned(),
+            reason: format!(
+                "it matches more than {what}; name the directory and take from it with --include"
+            ),
+        })
+    }
+}
+
 /// Everything that `pattern` means there, sorted; nothing if nothing does. A name that is there as it is written is that one and no
 /// pattern. `is_stopped` ends it early.
 pub fn expand(
@@ -62,10 +106,10 @@ pub fn expand(
     let mut looks = 0;
     for (at, part) in parts.iter().enumerate() {
         let is_last = at + 1 == parts.len();
-        let mut next = Vec::new();
+        let mut next = Matching::of(pattern);
         for dir in found {
             if !has_wildcards(Path::new(OsStr::from_bytes(part))) {
-                next.push(dir.join(OsStr::from_bytes(part)));
+                next.push(&dir, part)?;
                 continue;
             }
             place.names(&dir, &mut |name| {
@@ -74,20 +118,12 @@ pub fn expand(
                     return Err(StoreError::Aborted);
                 }
                 if matches(part, name) {
-                    next.push(dir.join(OsStr::from_bytes(name)));
-                }
-                if next.len() > MATCHES_MAX {
-                    return Err(StoreError::BadPattern {
-                        pattern: pattern.to_string_lossy().into_owned(),
-                        reason: format!(
-                            "it matches more than {MATCHES_MAX} names; name the directory and take from it with --include"
-                        ),
-                    });
+                    next.push(&dir, name)?;
                 }
                 Ok(())
             })?;
         }
-        found = next;
+        found = next.names;
         if is_last {
             break;
         }
@@ -123,6 +159,10 @@ pub fn could_mean(pattern: &Path, found: &Path) -> bool {
         && asked.iter().zip(&got).all(|(asked, got)| fits(asked, got))
 }
 
+fn is_kept(name: &OsStr) -> bool {
+    is_reserved(name) || is_room(name)
+}
+
 impl Place<'_> {
     /// What has that name, if anything.
     fn look(&self, path: &Path) -> Option<Matched> {
@@ -134,6 +174,9 @@ impl Place<'_> {
             }
             Self::Below(root) => {
                 let path = Path::new(trimmed(path));
+                if path.iter().any(is_kept) {
+                    return None;
+                }
                 if path.as_os_str().is_empty() {
                     let dir = root.open_dir(path).ok()?;
                     rustix::fs::fstat(dir).ok()?
@@ -178,7 +221,9 @@ impl Place<'_> {
         };
         for entry in entries.map_while(Result::ok) {
             let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
+            // Other keys' affairs, which no list has either.
+            let is_hidden = matches!(self, Self::Below(_)) && is_kept(OsStr::from_bytes(name));
+            if name != b"." && name != b".." && !is_hidden {
                 each(name)?;
             }
         }
@@ -359,6 +404,31 @@ mod tests {
         assert!(matches(b"a?b", b"a\xffb"));
         // Many stars cost no more than one.
         assert!(!matches(&b"*a".repeat(60), &b"a".repeat(59)));
+    }
+
+    /// A message of a peer holds a long part of a pattern once, and memory would hold it behind each name before it.
+    #[test]
+    fn h18_what_a_pattern_means_takes_no_more_memory_than_it_may() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..4_300 {
+            fs::write(dir.path().join(n.to_string()), "").unwrap();
+        }
+        let root = Root::open(dir.path()).unwrap();
+        let below = |part: usize| {
+            let pattern = format!("*/{}/y", "x".repeat(part));
+            expand(&Place::Below(&root), Path::new(&pattern), &|| false)
+        };
+        let error = below(4_000).unwrap_err().to_string();
+        assert!(error.contains("16 MiB of names"), "{error}");
+        assert_eq!(below(60_000).unwrap(), [], "no path is so long");
+        assert_eq!(below(200).unwrap(), []);
+        let mut matching = Matching::of(Path::new("*"));
+        for _ in 0..10 {
+            matching.push(Path::new("a"), &[b'x'; 4_094]).unwrap();
+        }
+        assert_eq!((matching.names.len(), matching.bytes), (0, 0));
+        matching.push(Path::new("a"), &[b'x'; 4_093]).unwrap();
+        assert_eq!((matching.names.len(), matching.bytes), (1, 4_095));
     }
 
     #[test]

@@ -351,7 +351,14 @@ impl Rights {
     pub(crate) fn source(&self, path: &Path) -> Result<Place, Error> {
         self.check_read()?;
         match &self.reach {
-            Reach::Below(root) => Ok((opened(root)?, plain(path))),
+            Reach::Below(root) => {
+                // What is in the room of a plan is its key's alone.
+                if path.iter().any(is_room) {
+                    let path = path.to_owned();
+                    return Err(from_store(&StoreError::NotFound { path }));
+                }
+                Ok((opened(root)?, plain(path)))
+            }
             Reach::User { home } => {
                 let named = expand(home, path)?;
                 let real = match fs::canonicalize(&named) {
@@ -463,18 +470,24 @@ impl Rights {
         self.target_of(path, true)
     }
 
+    /// Refuses a name that copies keep for themselves: what stands in a journal, or in the room of a plan, is believed, so nobody may write one.
+    pub(crate) fn check_kept(&self, path: &Path) -> Result<(), StoreError> {
+        let is_kept = path.file_name().is_some_and(is_reserved) || path.iter().any(is_room);
+        if is_kept && !self.is_of_user() {
+            return Err(StoreError::PathEscapes {
+                path: path.to_owned(),
+                reason: "that name is kept for unfinished copies",
+            });
+        }
+        Ok(())
+    }
+
     fn target_of(&self, path: &Path, of_tree: bool) -> Result<Place, Error> {
         self.check_write()?;
         self.check_destination(path)?;
         match &self.reach {
             Reach::Below(root) => {
-                // What stands in a journal is believed, so nobody may write one.
-                if path.file_name().is_some_and(is_reserved) || path.iter().any(is_room) {
-                    return Err(from_store(&StoreError::PathEscapes {
-                        path: path.to_owned(),
-                        reason: "that name is kept for unfinished copies",
-                    }));
-                }
+                self.check_kept(path).map_err(|e| from_store(&e))?;
                 Ok((opened(root)?, plain(path)))
             }
             Reach::User { home } => {

@@ -447,7 +447,7 @@ impl<'a> Client<'a> {
             Order::Found(part) => return self.on_findings(part),
             Order::Answered(sum) => {
                 if let Task::Ask { answers, .. } = &self.task {
-                    answers.with(|all| all.1 = sum);
+                    answers.end(sum);
                 }
                 let local = side_report(self.start, &connection.stats());
                 self.end(now, Ok((local, SideReport::default())));

@@ -26,6 +26,9 @@ mod expiry;
 mod happening;
 mod known_paths;
 mod lanes;
+#[cfg(test)]
+mod lanes_tests;
+mod lobby;
 mod loops;
 mod service;
 mod session;

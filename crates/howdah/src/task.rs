@@ -1,16 +1,16 @@
 //! What a client can be asked to do.
 
 use crate::desk::Desk;
-use crate::{Location, PathBytes, SourceFile};
+use crate::{Error, ErrorKind, Location, PathBytes, SourceFile};
 use howdah_proto::Config;
 use howdah_session::TreeOptions;
 use howdah_session::client::Wants;
 use howdah_session::plans::PlanPlace;
 use howdah_session::questions::{Finding, Question, Sum};
 use howdah_store::{RangeFile, SourceIdentity};
-use howdah_tree::{ComparisonState, ReceiverEnds, TreeSource, TreeTarget};
+use howdah_tree::{ComparisonState, MATCHES_MAX, ReceiverEnds, TreeSource, TreeTarget};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the copy is to do.
 #[derive(Debug)]
@@ -140,17 +140,46 @@ impl Task {
     }
 }
 
+/// Names of findings, in bytes: a server of ours finds less in a place whose names are as long as names are.
+const FINDINGS_BYTES: usize = 64 << 20;
+
 /// What was found so far, and the sum at the end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers(Arc<Mutex<(Vec<Finding>, Sum)>>);
+pub(crate) struct Answers(Arc<Mutex<Answered>>);
+
+#[derive(Debug, Default)]
+struct Answered {
+    found: Vec<Finding>,
+    bytes: usize,
+    sum: Sum,
+}
 
 impl Answers {
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut (Vec<Finding>, Sum)) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lock(&self) -> MutexGuard<'_, Answered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// More was found. What that may be is bounded, whatever a server says.
+    pub(crate) fn found(&self, part: Vec<Finding>) -> Result<(), Error> {
+        let mut all = self.lock();
+        let names = part.iter().map(|finding| finding.path.as_bytes().len());
+        all.bytes += names.sum::<usize>();
+        all.found.extend(part);
+        if all.found.len() > MATCHES_MAX + 1 || all.bytes > FINDINGS_BYTES {
+            let text = "the server finds more than it may";
+            return Err(Error::new(ErrorKind::Protocol, text));
+        }
+        Ok(())
+    }
+
+    /// That was all.
+    pub(crate) fn end(&self, sum: Sum) {
+        self.lock().sum = sum;
     }
 
     pub(crate) fn take(self) -> (Vec<Finding>, Sum) {
-        self.with(std::mem::take)
+        let all = std::mem::take(&mut *self.lock());
+        (all.found, all.sum)
     }
 }
 
@@ -166,5 +195,40 @@ impl Seen {
     pub(crate) fn take(&self) -> Option<SourceFile> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server may name things for ever, and their names may be as long as a message.
+    #[test]
+    fn h18_what_a_server_finds_takes_no_more_memory_than_it_may() {
+        let part = |count: usize, len: usize| -> Vec<Finding> {
+            let finding = |_| Finding {
+                of: 0,
+                path: PathBytes::from(&vec![b'x'; len][..]),
+                is_dir: false,
+                bytes: 1,
+                fate: 0,
+            };
+            (0..count).map(finding).collect()
+        };
+        for (len, most) in [(4, MATCHES_MAX + 1), (64_000, FINDINGS_BYTES / 64_000)] {
+            let answers = Answers::default();
+            assert!(answers.found(part(most, len)).is_ok());
+            let error = answers.found(part(1, len)).expect_err("one more");
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+        }
+        let answers = Answers::default();
+        let more = || answers.found(part(2, 3));
+        assert!(more().is_ok() && more().is_ok());
+        answers.end(Sum {
+            names: 4,
+            ..Sum::default()
+        });
+        let (found, sum) = answers.take();
+        assert_eq!((found.len(), sum.names), (4, 4));
     }
 }

@@ -197,7 +197,8 @@ impl Endpoint {
                         // Two objects in one buffer are rare: the first one gets a copy.
                         if let Some((key, object)) = owner {
                             self.at_work = Some(key);
-                            application.place(key, object, &mut buffer.clone(), &parts);
+                            let (mut copy, parts) = copy_of(&buffer, &parts);
+                            application.place(key, object, &mut copy, &parts);
                         }
                         parts.clear();
                     }
@@ -219,6 +220,19 @@ impl Endpoint {
         }
         self.spares.put(buffer);
     }
+}
+
+/// What stands in these parts of a buffer and nothing else: how often one object follows another there is a peer's choice.
+fn copy_of(buffer: &[u8], parts: &[Placement]) -> (Vec<u8>, Vec<Placement>) {
+    let mut copy = Vec::with_capacity(parts.iter().map(|part| part.range.len() as usize).sum());
+    let moved = parts.iter().filter_map(|part| {
+        let bytes = buffer.get(part.at..)?.get(..part.range.len() as usize)?;
+        let at = copy.len();
+        copy.extend_from_slice(bytes);
+        Some(Placement { at, ..*part })
+    });
+    let moved = moved.collect();
+    (copy, moved)
 }
 
 /// Places what came before its object was announced, if that is known now. Returns whether there was any.
@@ -243,4 +257,32 @@ pub(super) fn place_early<A: Application>(
         }
     }
     any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_core::ByteRange;
+
+    /// Two objects whose single bytes stand by turns in a buffer: each turn had the whole buffer copied.
+    #[test]
+    fn h18_objects_that_alternate_in_a_buffer_are_copied_once() {
+        let buffer: Vec<u8> = (0..60_000).map(|at| at as u8).collect();
+        let part = |at: usize, len: u64| Placement {
+            at,
+            range: ByteRange::with_len(7 * at as u64, len),
+        };
+        let (mut copied, mut turns) = (0, 0);
+        for at in (22..buffer.len() - 40).step_by(40) {
+            let parts = [part(at, 1), part(at + 5, 2)];
+            let (copy, moved) = copy_of(&buffer, &parts);
+            for (part, moved) in parts.iter().zip(&moved) {
+                assert_eq!(part.range, moved.range);
+                let len = part.range.len() as usize;
+                assert_eq!(copy[moved.at..][..len], buffer[part.at..][..len]);
+            }
+            (copied, turns) = (copied + copy.len(), turns + 1);
+        }
+        assert_eq!((turns > 1_000, copied), (true, 3 * turns));
+    }
 }

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const TUNNELS_MAX: usize = 256;
 /// Of these, so many may belong to somebody who has not proved who he is.
 const UNPROVED_MAX: usize = 32;
+/// Of those who have, so many may be of one key, and so many are for keys that have none.
+const OF_KEY_MAX: usize = 128;
+const OF_OTHERS: usize = 64;
 /// That long may it take to prove it.
 const PROOF_TIME: Duration = Duration::from_secs(15);
 /// An endpoint's peer says something more often than that.
@@ -41,7 +44,17 @@ struct Guest {
     remote: SocketAddr,
     stream: TcpStream,
     shared: Arc<Shared>,
-    proved: bool,
+    /// Whose it is, once that is proved.
+    whose: Option<u64>,
+}
+
+/// A connection of somebody who has proved who he is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Proved {
+    /// Whence it comes.
+    pub origin: SocketAddr,
+    /// There is a place for it. If not, his others have as many as he may, or others need them.
+    pub stays: bool,
 }
 
 impl Drop for Guest {
@@ -72,12 +85,16 @@ impl TunnelListener {
         Some(self.0.lock().by_address.get(&address)?.remote)
     }
 
-    /// The connection from that address has proved who it is. Whence it really comes, if through here.
-    pub fn prove(&self, address: SocketAddr) -> Option<SocketAddr> {
+    /// The connection from that address has proved who it is, which is a number for each. Whence it really comes, if through here.
+    pub fn prove(&self, address: SocketAddr, whose: u64) -> Option<Proved> {
         let mut guests = self.0.lock();
+        let stays = guests.has_room_for(whose);
         let guest = guests.by_address.get_mut(&address)?;
-        guest.proved = true;
-        Some(guest.remote)
+        if stays {
+            guest.whose = Some(whose);
+        }
+        let origin = guest.remote;
+        Some(Proved { origin, stays })
     }
 
     /// The connection from that address is over.
@@ -131,10 +148,10 @@ impl Inner {
 
     fn let_in(&self, stream: TcpStream, remote: SocketAddr) -> io::Result<()> {
         let mut guests = self.lock();
+        guests.make_room(remote.ip());
         if guests.by_address.len() >= TUNNELS_MAX {
             return Ok(());
         }
-        guests.make_room(remote.ip());
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
@@ -148,7 +165,7 @@ impl Inner {
             remote,
             stream,
             shared,
-            proved: false,
+            whose: None,
         };
         guests.by_address.insert(address, guest);
         Ok(())
@@ -158,11 +175,19 @@ impl Inner {
 impl Guests {
     /// Somebody who has not proved who he is gives way to a newcomer, if he must.
     fn make_room(&mut self, newcomer: IpAddr) {
-        let unproved = self.by_address.iter().filter(|(_, guest)| !guest.proved);
+        let unproved = self.by_address.iter();
+        let unproved = unproved.filter(|(_, guest)| guest.whose.is_none());
         let waiting = unproved.map(|(&key, guest)| (key, guest.remote.ip(), guest.shared.began));
         if let Some(key) = gives_way(&waiting.collect::<Vec<_>>(), newcomer) {
             self.by_address.remove(&key);
         }
+    }
+
+    /// Whether one more of that key may stay.
+    fn has_room_for(&self, whose: u64) -> bool {
+        let all = self.by_address.values().filter_map(|guest| guest.whose);
+        let own = all.clone().filter(|other| *other == whose).count();
+        may_stay(own, all.count())
     }
 
     /// Ends what has no right or no reason to stay. Whether the door is closed.
@@ -170,10 +195,16 @@ impl Guests {
         self.by_address.retain(|_, guest| {
             !guest.shared.has_ended()
                 && guest.shared.silence() < SILENCE_MAX
-                && (guest.proved || guest.shared.began.elapsed() < PROOF_TIME)
+                && (guest.whose.is_some() || guest.shared.began.elapsed() < PROOF_TIME)
         });
         self.closed
     }
+}
+
+/// Whether one more may stay of a key that has `own` of `all`. Whoever has not proved anything yet finds a place beside them.
+fn may_stay(own: usize, all: usize) -> bool {
+    let kept = if own == 0 { 0 } else { OF_OTHERS };
+    own < OF_KEY_MAX && all + kept < TUNNELS_MAX - UNPROVED_MAX
 }
 
 /// Whose place a newcomer gets: of the network that has most of them, his own included, the one who has waited for longest. So
@@ -226,6 +257,27 @@ impl Read for Announced {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever has a key, or several, and opens one connection after the other.
+    #[test]
+    fn h18_a_key_that_has_many_tunnels_leaves_others_theirs() {
+        let open = |own: &mut usize, all: &mut usize| {
+            while may_stay(*own, *all) {
+                (*own, *all) = (*own + 1, *all + 1);
+            }
+        };
+        let (mut anna, mut ben, mut all) = (0, 0, 0);
+        open(&mut anna, &mut all);
+        open(&mut ben, &mut all);
+        assert_eq!((anna, ben), (OF_KEY_MAX, 32));
+        let newcomers = std::iter::from_fn(|| {
+            let stays = may_stay(0, all);
+            all += usize::from(stays);
+            stays.then_some(())
+        });
+        assert_eq!(newcomers.count(), OF_OTHERS);
+        assert_eq!(all + UNPROVED_MAX, TUNNELS_MAX);
+    }
 
     /// H10, for those who come over TCP.
     #[test]

@@ -11,7 +11,7 @@ mod lanes;
 mod listener;
 
 pub use lanes::Lanes;
-pub use listener::TunnelListener;
+pub use listener::{Proved, TunnelListener};
 
 use howdah_proto::MAX_DATAGRAM;
 use lanes::Lane;

@@ -142,11 +142,12 @@ fn a_tunnel_that_is_closed_ends_at_both_sides() {
     near.lanes.send(tunnel.address(), b"ab", 2).expect("sent");
     near.next().expect("an answer");
     let local = door.addresses()[0];
-    let origin = door.prove(local).expect("known");
+    let Proved { origin, stays } = door.prove(local, 1).expect("known");
+    assert!(stays);
     assert_eq!(origin.ip(), Ipv4Addr::LOCALHOST);
     assert_ne!(origin, local);
     door.close(local);
-    assert_eq!(door.prove(local), None);
+    assert_eq!(door.prove(local, 1), None);
     let start = Instant::now();
     while !tunnel.has_ended() {
         assert!(start.elapsed() < Duration::from_secs(20));

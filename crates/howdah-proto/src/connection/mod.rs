@@ -361,7 +361,7 @@ impl Connection {
         self.streams.outgoing.acked_prefix(id)
     }
 
-    /// Expects object `id`. Returns false if too many are open, or if the peer may not use that id:
+    /// Expects object `id`. Returns false if too many are open, if no object may be so large, or if the peer may not use that id:
     /// a client's are even, a server's are odd, and they ascend.
     pub fn receive_object(
         &mut self,

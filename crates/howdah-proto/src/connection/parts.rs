@@ -1,6 +1,7 @@
 //! What a connection is made of, by what it is for.
 
 use super::early::Early;
+use super::receive::MAX_UNVALIDATED_BYTES;
 use super::train::Train;
 use super::transmit::Tail;
 use super::{PathChallenge, ReportWish};
@@ -84,6 +85,8 @@ pub(super) struct Reach {
     pub(super) bytes_to_unvalidated: u64,
     pub(super) challenge: Option<PathChallenge>,
     pub(super) response_due: Option<(SocketAddr, u64)>,
+    /// Another address than that of the peer, from which packets of the session come, and bytes that may be sent there as more have come.
+    elsewhere: Option<(SocketAddr, u64)>,
 }
 
 impl Reach {
@@ -96,7 +99,28 @@ impl Reach {
             bytes_to_unvalidated: 0,
             challenge: None,
             response_due: None,
+            elsewhere: None,
         }
+    }
+
+    /// A packet of so many bytes came from an address that is not that of the peer.
+    pub(super) fn heard_elsewhere(&mut self, from: SocketAddr, bytes: u64) {
+        let before = self.elsewhere.filter(|(address, _)| *address == from);
+        let credit = before.map_or(0, |(_, credit)| credit) + bytes;
+        self.elsewhere = Some((from, credit.min(MAX_UNVALIDATED_BYTES)));
+    }
+
+    /// Whether so many bytes may be sent to that address, which then are.
+    pub(super) fn pays_for(&mut self, to: SocketAddr, bytes: u64) -> bool {
+        if to == self.remote {
+            return true;
+        }
+        let Some((address, credit)) = &mut self.elsewhere else {
+            return false;
+        };
+        let pays = *address == to && *credit >= bytes;
+        *credit -= if pays { bytes } else { 0 };
+        pays
     }
 }
 
@@ -235,6 +259,8 @@ pub(super) struct Alive {
     pub(super) last_feedback_at: Time,
     pub(super) probe_count: u32,
     pub(super) pings_due: u32,
+    /// The next one is to show where this side is, if it has moved: it pays for the question whether it has.
+    pub(super) ping_pays: bool,
     pub(super) blackout_told: bool,
 }
 
@@ -249,6 +275,7 @@ impl Alive {
             last_feedback_at: now,
             probe_count: 0,
             pings_due: 0,
+            ping_pays: false,
             blackout_told: false,
         }
     }

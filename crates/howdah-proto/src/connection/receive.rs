@@ -246,8 +246,11 @@ impl Connection {
             self.on_misbehaved(now, PeerMisbehaved::EarlyKeyUpdate);
             return Handled::Nothing;
         }
-        if arriving.from != self.reach.remote && number >= expected {
-            self.on_new_address(now, arriving.from);
+        if arriving.from != self.reach.remote {
+            self.reach.heard_elsewhere(arriving.from, wire_len);
+            if number >= expected {
+                self.on_new_address(now, arriving.from);
+            }
         }
         self.on_handshake_confirmed();
         let packet = Packet {

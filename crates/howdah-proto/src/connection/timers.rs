@@ -145,6 +145,7 @@ impl Connection {
             }
         } else if now >= self.keep_alive_at() {
             self.alive.pings_due = 1;
+            self.alive.ping_pays = true;
         }
         if self.forget_at().is_some_and(|at| now >= at) {
             self.sent.trim(now - self.late_memory());

@@ -82,6 +82,9 @@ pub(super) struct Tail {
 /// A handshake packet smaller than this is not worth sending, in UDP payload bytes.
 const HANDSHAKE_ROOM_MIN: usize = 100;
 
+/// A challenge of an address, or the answer to one.
+const PATH_FRAME_BYTES: usize = 9;
+
 /// Packets remembered behind one that no report names, in windows, and at least.
 const REMEMBERED_WINDOWS: u64 = 8;
 const REMEMBERED_MIN: u64 = 1 << 14;
@@ -379,14 +382,21 @@ impl Connection {
         bytes
     }
 
-    /// Path challenges and their answers.
+    /// Path challenges and their answers. What came from an address that is not proved bounds what is sent there.
     fn path_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
+        const BYTES: u64 = (crate::codec::DATA_HEADER_LEN + PATH_FRAME_BYTES + TAG_LEN) as u64;
         let mut frames = Vec::new();
-        if let Some((address, token)) = self.reach.response_due.take() {
+        if let Some((address, token)) = self.reach.response_due.take()
+            && self.reach.pays_for(address, BYTES)
+        {
             FrameWriter::new(&mut frames).frame(&Frame::PathResponse(token));
             return Some(self.data_packet(now, address, &frames, 0, Content::Probe, sink));
         }
         let challenge = self.reach.challenge.filter(|c| c.due)?;
+        if !self.reach.pays_for(challenge.address, BYTES) {
+            // The next packet from there may.
+            return None;
+        }
         FrameWriter::new(&mut frames).frame(&Frame::PathChallenge(challenge.token));
         self.challenge_sent(now, self.pace.rtt.smoothed());
         Some(self.data_packet(now, challenge.address, &frames, 0, Content::Probe, sink))
@@ -397,6 +407,7 @@ impl Connection {
         const ROOM: usize = limits::MIN_DATAGRAM - crate::codec::DATA_HEADER_LEN - TAG_LEN;
         let mut frames = Vec::new();
         let mut content = Content::Passive;
+        let mut padding = 0;
         if std::mem::take(&mut self.reporting.ack_due) {
             FrameWriter::new(&mut frames).frame(&Frame::ReportAck {
                 newest: self.reporting.last_report_number,
@@ -439,12 +450,16 @@ impl Connection {
         } else if self.alive.pings_due > 0 {
             self.alive.pings_due -= 1;
             FrameWriter::new(&mut frames).frame(&Frame::Ping);
+            if std::mem::take(&mut self.alive.ping_pays) && frames.len() < PATH_FRAME_BYTES {
+                FrameWriter::new(&mut frames).frame(&Frame::Padding);
+                padding = PATH_FRAME_BYTES - frames.len();
+            }
             content = Content::Probe;
         }
         if frames.is_empty() {
             return None;
         }
-        let info = self.data_packet(now, self.reach.remote, &frames, 0, content, sink);
+        let info = self.data_packet(now, self.reach.remote, &frames, padding, content, sink);
         if matches!(content, Content::Control(_)) && self.control_counts() {
             let bytes = self.as_of_full_packets(info.bytes as u64);
             self.pace.pacer.charge(bytes);

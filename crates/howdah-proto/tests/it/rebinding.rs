@@ -1,9 +1,11 @@
 //! Addresses that change under a running transfer (NAT rebinding, a phone that moves).
 
 use crate::support::hand::{Hand, tls_config};
-use crate::support::{at, config, ms, secs};
+use crate::support::{at, config, craft, ms, secs};
 use howdah_core::{ObjectId, Rate, Span};
+use howdah_proto::codec::Frame;
 use howdah_proto::{Config, Event, Policy};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 fn address(port: u16) -> SocketAddr {
@@ -174,4 +176,50 @@ fn an_idle_connection_survives_a_rebinding() {
     hand.run(at(secs(30)), |_| false, whole);
     assert_eq!(path_changes(&hand.server.events), [address(5_555)]);
     assert!(hand.client.connection.is_established() && hand.server.connection.is_established());
+}
+
+/// Whoever has the keys of a session sends small packets that seem to come from somebody else's address, or from two in turns.
+#[test]
+fn h18_an_address_that_is_not_proved_gets_no_more_bytes_than_came_from_there() {
+    let kinds: [&[Frame<'_>]; 3] = [
+        &[Frame::Ping],
+        &[Frame::PathChallenge(7)],
+        &[
+            Frame::PathChallenge(7),
+            Frame::PathChallenge(8),
+            Frame::Ping,
+        ],
+    ];
+    for (frames, addresses) in kinds.into_iter().zip([1, 1, 2]) {
+        let mut hand = Hand::new(config(), config(), ms(10));
+        hand.run(at(secs(1)), |_| false, |_, _| vec![Span::ZERO]);
+        let (mut came, mut sent) = (BTreeMap::new(), BTreeMap::<SocketAddr, u64>::new());
+        for n in 0..50 {
+            let elsewhere = address(6_666 + (n % addresses) as u16);
+            *came.entry(elsewhere).or_insert(0) +=
+                hand.forge(elsewhere, craft::packet(10_000 + n, frames));
+            let home = hand.client_address;
+            let limit = hand.now + ms(100);
+            hand.run(
+                limit,
+                |_| false,
+                |_, packet| {
+                    if !packet.to_server && packet.to != home {
+                        *sent.entry(packet.to).or_insert(0) += packet.len();
+                    }
+                    vec![]
+                },
+            );
+            for (to, bytes) in &sent {
+                assert!(
+                    *bytes <= came[to],
+                    "{frames:?}: {bytes} bytes for {}",
+                    came[to]
+                );
+            }
+        }
+        // It is asked, and answered, all the same.
+        assert_eq!(sent.len() as u64, addresses, "{frames:?}");
+        assert_eq!(path_changes(&hand.server.events), []);
+    }
 }

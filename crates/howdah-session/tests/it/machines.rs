@@ -6,9 +6,10 @@ use howdah_session::message::{Message, SideReport};
 use howdah_session::pace::Pace;
 use howdah_session::questions::Sum;
 use howdah_session::resume::{GROUP, WireHeld};
-use howdah_session::server::{Does, Order, Parts, Server};
+use howdah_session::selection::Selection;
+use howdah_session::server::{Does, Order, Parts, Server, Unheard};
 use howdah_session::transfer::{End, Get, Incoming, Opened, Outgoing, check_resumed, resumable};
-use howdah_session::{SourceIdentity, Wait};
+use howdah_session::{Rule, SourceIdentity, TreeOptions, Wait};
 
 /// The first object of each side.
 const CLIENTS: ObjectId = ObjectId::new(0);
@@ -250,6 +251,70 @@ fn what_comes_before_its_place_is_open_is_kept_within_bounds() {
     );
 }
 
+/// Each of them may be as long as a message.
+#[test]
+fn h18_what_comes_before_its_place_is_open_is_little_however_long_it_is() {
+    let mut server = server(Does::Nothing);
+    let long = || Message::Fail {
+        kind: 0,
+        message: "x".repeat(60_000),
+    };
+    for _ in 0..2 {
+        assert!(matches!(server.hear(put()), Ok(Order::Put(..))));
+        let is_kept = |_| server.hear(long()).is_ok();
+        assert_eq!((0..100).map(is_kept).filter(|kept| *kept).count(), 4);
+        server.receives(Half(Incoming::new(CLIENTS, RangeSet::new(), true)));
+        let caught_up = std::iter::from_fn(|| server.catch_up());
+        assert_eq!(caught_up.count(), 4);
+        server.end();
+    }
+}
+
+/// Names and rules that were too much are not left out of what is done: a tree would be deleted that they keep.
+#[test]
+fn h18_a_request_does_not_begin_without_a_part_of_its_rules() {
+    const MOST: usize = 4 << 20;
+    let part = |len: usize| {
+        let rule = Rule {
+            include: false,
+            pattern: "x".repeat(len),
+            listed: false,
+        };
+        Message::Selection(Selection {
+            rules: vec![rule],
+            ..Selection::default()
+        })
+    };
+    let tree = || Message::TreePut {
+        manifest: CLIENTS,
+        packs: ObjectId::new(2),
+        path: "a".into(),
+        several: false,
+        options: TreeOptions {
+            delete: true,
+            ..TreeOptions::default()
+        },
+    };
+    let mut server = Server::<Test>::new(Some(MOST));
+    let too_much = (0..100).find_map(|_| server.hear(part(60_000)).err());
+    assert!(
+        matches!(too_much, Some(Unheard::Selection(_))),
+        "{too_much:?}"
+    );
+    assert_eq!(server.held_bytes(), (0, 0), "nothing of it stays");
+    // What the client has said before it heard that is of the same request.
+    assert!(server.hear(part(10)).is_ok());
+    let refused = server.hear(tree());
+    assert!(matches!(refused, Err(Unheard::Selection(_))), "{refused:?}");
+    assert!(matches!(server.now(), Does::Nothing));
+    // The next one is another.
+    assert!(server.hear(part(10)).is_ok());
+    let Ok(Order::Tree(Message::TreePut { options, .. }, _)) = server.hear(tree()) else {
+        panic!("it is as it was asked for");
+    };
+    assert_eq!(options.rules.len(), 1);
+}
+
 #[test]
 fn a_client_hears_what_it_has_asked_for_and_once() {
     type Client = client::Client<Half<Outgoing>, Half<Incoming>>;
@@ -429,4 +494,13 @@ fn a_promised_hash_is_owed_unless_something_was_here() {
         assert_eq!(inc.on_end(end).is_ok(), good);
         assert_eq!(inc.stored(false, None).hashed, is_held);
     }
+}
+
+/// Nothing that comes is hashed then, so it would be taken for compared and is not.
+#[test]
+fn h18_a_hash_that_was_not_promised_is_none() {
+    let mut inc = Incoming::new(CLIENTS, RangeSet::new(), false);
+    assert!(inc.on_end(END).is_err());
+    assert!(!inc.stored(false, None).hashed);
+    assert_eq!(inc.told(), None);
 }

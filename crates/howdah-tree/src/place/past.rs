@@ -22,7 +22,7 @@ use howdah_session::{Act, Reasons};
 use howdah_store::identity::Identity;
 use howdah_store::names::sync_dir;
 use howdah_store::stale::temp_name;
-use howdah_store::{Root, StoreError};
+use howdah_store::{Root, StoreError, is_room};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -50,7 +50,11 @@ pub(in super::super) fn check(
             return Err(StoreError::BadOption { what });
         }
         if !target.root.is_of_user() {
-            below(&target.at, dir)?;
+            let found = below(&target.at, dir)?;
+            if found.iter().any(is_room) {
+                // As what is not there: it is of one key.
+                return Err(StoreError::NotFound { path: found });
+            }
         }
     }
     Ok(())

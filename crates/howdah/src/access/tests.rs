@@ -271,3 +271,42 @@ fn rights_that_were_taken_away_are_missed() {
         Err(ErrorKind::Refused)
     );
 }
+
+/// H14, H17: what lies in the room of a plan is believed, and is of one key.
+#[test]
+fn h18_nobody_names_what_copies_keep_for_themselves() {
+    let dir = tempfile::tempdir().expect("a place");
+    let room = dir.path().join(".x.0123456789abcdef.howdah-plan");
+    fs::create_dir(&room).expect("made");
+    fs::write(room.join("part"), "of somebody").expect("written");
+    let root = dir.path().to_owned();
+    let rights = Rights::below(move || Ok(Arc::new(Root::open(&root).expect("it is there"))));
+    let in_room = Path::new(".x.0123456789abcdef.howdah-plan/part");
+    for path in [in_room, Path::new(".x.0123456789abcdef.howdah-plan")] {
+        assert!(
+            rights
+                .source(path)
+                .is_err_and(|e| e.kind() == ErrorKind::NotFound)
+        );
+        assert!(rights.target(path).is_err());
+    }
+    for pattern in [
+        ".*",
+        ".x*",
+        ".*/part",
+        ".*/*",
+        ".x.0123456789abcdef.howdah-plan/part",
+    ] {
+        let found = rights.expand(Path::new(pattern), &|| false);
+        assert_eq!(found.expect("nothing"), [], "{pattern}");
+    }
+    // Whose machine it is may look at all of it.
+    let user = Rights::of_user(dir.path().to_owned());
+    assert!(user.source(in_room).is_ok());
+    assert_eq!(
+        user.expand(Path::new(".*/part"), &|| false)
+            .expect("it is there")
+            .len(),
+        1
+    );
+}

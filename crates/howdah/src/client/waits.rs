@@ -8,7 +8,6 @@ use howdah_proto::error::CloseCode;
 use howdah_session::Wait;
 use howdah_session::message::{SideReport, shown};
 use howdah_session::questions::Finding;
-use howdah_tree::MATCHES_MAX;
 
 impl Client<'_> {
     /// What of the other side (or of somebody who is asked) is missing now.
@@ -65,15 +64,7 @@ impl Client<'_> {
         let Task::Ask { answers, .. } = &self.task else {
             return Ok(());
         };
-        answers.with(|(all, _)| {
-            all.extend(part);
-            // What it may find is bounded, and it keeps to that.
-            if all.len() > MATCHES_MAX + 1 {
-                let text = "the server finds more than it may";
-                return Err(Error::new(ErrorKind::Protocol, text));
-            }
-            Ok(())
-        })
+        answers.found(part)
     }
 
     /// Tells of a source that others wrote to behind its end.

@@ -12,6 +12,9 @@ use std::io::{self, Read};
 /// Names of one directory; more are refused, since they are held in memory.
 const ENTRIES_MAX: usize = 4_000_000;
 
+/// The longest name of one, in bytes: some file systems have longer ones than Linux's 255.
+const NAME_MAX: usize = 1_023;
+
 /// Of what a lease has, or of the list of a tree's hashes, in bytes: of some million files.
 const TEXT_MAX: usize = 512 << 20;
 
@@ -68,7 +71,10 @@ fn read_header(from: &mut impl Read) -> io::Result<Option<Result<Header, Misbeha
 
 /// Whether that is the name of something in a directory: whoever copies what is listed makes paths of it (H1).
 fn is_name(name: &[u8]) -> bool {
-    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+    let is_long = name.len() > NAME_MAX;
+    !is_long
+        && !matches!(name, b"" | b"." | b"..")
+        && !name.iter().any(|byte| matches!(byte, b'/' | 0))
 }
 
 /// Takes a part of an answer; returns the answer if it was the last one. An error is how the connection ended (`Err`), or
@@ -123,7 +129,7 @@ fn hear(
         (Part::Entries(entries), FilesRequest::List { .. }) => {
             if !entries.iter().all(|entry| is_name(entry.name.as_bytes())) {
                 return Err(Ok(protocol(
-                    "the server tells of a name that leads out of its directory",
+                    "the server tells of a name that leads out of its directory, or is none",
                 )));
             }
             open.entries.extend(entries);
@@ -367,6 +373,8 @@ mod tests {
             (b"a/b", false),
             (b"a/", false),
             (b"a\0", false),
+            (&[b'x'; NAME_MAX], true),
+            (&[b'x'; NAME_MAX + 1], false),
         ] {
             let (desk, heard) = asked(list());
             let told = said(0, Part::Entries(vec![entry(b"first"), entry(name)]), b"");

@@ -3,6 +3,7 @@
 
 use super::known_paths::KnownPaths;
 use super::lanes::Offers;
+use super::lobby::{Lobby, Luggage};
 use super::session::Session;
 use super::shares::{Wish, grants};
 use crate::session::putting::Put;
@@ -26,6 +27,7 @@ struct Inner {
     state: Mutex<State>,
     offers: Offers,
     paths: KnownPaths,
+    lobby: Lobby,
     /// Of each loop, for what is sent and for what is received.
     parts: Mutex<Vec<[Part; 2]>>,
 }
@@ -63,6 +65,20 @@ pub(super) struct Entered {
     client: String,
     /// What the others were told: it can be spared, and it puts a file.
     shown: (bool, bool),
+    /// What it holds in memory before it has a place.
+    luggage: Luggage,
+}
+
+impl Entered {
+    /// It holds so many bytes without a place. Whether there is room for them.
+    pub(super) fn hold(&mut self, bytes: u64) -> bool {
+        self.luggage.hold(bytes)
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        self.luggage.held()
+    }
 }
 
 impl Drop for Entered {
@@ -91,6 +107,7 @@ impl Company {
             state: Mutex::default(),
             offers: Offers::default(),
             paths: KnownPaths::default(),
+            lobby: Lobby::default(),
             parts: Mutex::new(vec![Default::default(); loops]),
         }))
     }
@@ -139,6 +156,7 @@ impl Company {
             key,
             client: client.to_owned(),
             shown: (false, false),
+            luggage: self.0.lobby.enter(client),
         }
     }
 

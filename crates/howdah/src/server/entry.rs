@@ -2,7 +2,7 @@
 
 use super::service::Service;
 use super::service::{Happened, Outcome, Who};
-use super::session::Session;
+use super::session::{Session, group};
 use super::{ServerEvent, ServerRefusal};
 use crate::keys::PublicKey;
 use crate::{Error, ErrorKind};
@@ -32,7 +32,9 @@ impl Service {
             (client, comment) => format!(" ({client} {comment})"),
         };
         let remote = connection.remote();
-        let origin = self.door.as_ref().and_then(|door| door.prove(remote));
+        let door = self.door.as_ref();
+        let proved = door.and_then(|door| door.prove(remote, group(&client)));
+        let origin = proved.map(|proved| proved.origin);
         let from = origin.unwrap_or(remote).ip();
         let peer = match origin {
             Some(origin) => format!("{origin} over TCP{key_name}"),
@@ -73,6 +75,13 @@ impl Service {
                 "this key may have {most} sessions at a time and has them already; try again when one has ended"
             );
             connection.close(now, CloseCode::Application, &text);
+            return;
+        }
+        if proved.is_some_and(|proved| !proved.stays) {
+            self.control.tell(ServerEvent::Refused(ServerRefusal::Busy));
+            self.warn(&format!("{peer}: turned away: too many sessions over TCP"));
+            let text = "this key has as many sessions over TCP as it may, or others need them; try again later, or let UDP through";
+            connection.close(now, CloseCode::Application, text);
             return;
         }
         self.log(&format!("{peer}: connected"));

@@ -11,7 +11,6 @@ use crate::error::from_store;
 use crate::session::blocking::BlockingJobs;
 use crate::session::dialogue::{self, side_report};
 use crate::session::from_connection;
-use crate::session::kept::KEPT_MAX;
 use crate::session::lanes::all_counted;
 use crate::session::places::Places;
 use crate::session::putting::Put;
@@ -160,6 +159,7 @@ impl Service {
             if !session.is_busy() {
                 session.place = None;
             }
+            session.counts_luggage();
             self.company.see(key, session, &self.waker);
             session.is_busy() || session.cut_at.is_some()
         });
@@ -332,7 +332,7 @@ impl Service {
         if let Some(files) = session.machine.now_mut().files() {
             files.poll(now, connection)?;
             let lacks = files.lacks();
-            self.note_changes(key);
+            self.note_changes(key, Some(now));
             match lacks {
                 Some(why) if self.is_in_vain(now, key) => {
                     return Err(Error::new(ErrorKind::Network, why));
@@ -450,7 +450,9 @@ impl Service {
             Event::Control(bytes) => {
                 let result = dialogue::decode(&bytes).and_then(|message| {
                     self.note_more(key, &message, &bytes);
-                    self.on_message(now, key, connection, message)
+                    let names = matches!(message, Message::Selection(_));
+                    self.on_message(now, key, connection, message)?;
+                    if names { self.has_room(key) } else { Ok(()) }
                 });
                 if let Err(error) = result {
                     self.give_up(key, connection, &error);
@@ -607,10 +609,7 @@ impl Application for Service {
 
     fn accepts_data(&mut self, key: ConnKey) -> bool {
         self.sessions.get(&key).is_none_or(|session| {
-            // What comes before there is a place is kept, or comes again.
-            let early = session.early.as_ref();
-            let opens = session.opening.is_some() || session.waiting.is_some();
-            early.map_or(!opens, |e| e.kept.bytes() < KEPT_MAX)
+            session.keeps_early()
                 && match session.machine.now() {
                     Does::Receives(receiving) => receiving.accepts_data(),
                     Does::Tree(tree) => tree.accepts_data(),

@@ -9,7 +9,7 @@ use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::files::serving::Serving;
-use crate::session::kept::Early;
+use crate::session::kept::{Early, KEPT_MAX};
 use crate::session::lanes::Lane;
 use crate::session::pace;
 use crate::session::places::Place;
@@ -18,7 +18,7 @@ use crate::session::receiving::Receiving;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use howdah_core::{Rate, Span, Time};
-use howdah_net::Usage;
+use howdah_net::{Allowance, Usage};
 use howdah_proto::{Connection, SendLimit, Stats};
 use howdah_session::pace::Pace;
 use howdah_session::plans::PlanPlace;
@@ -79,6 +79,8 @@ pub(super) struct Session {
     pub(super) place: Option<Place>,
     /// What came of a file whose place is being opened.
     pub(super) early: Option<Early>,
+    /// Its key holds as much without places as it may.
+    is_crowded: bool,
     /// A place that was taken is not looked at again before, and what waits is not tried.
     pub(super) open_again_at: Time,
     /// Where the tree that comes goes in the room of a plan.
@@ -127,6 +129,11 @@ pub(super) struct Session {
     pub(super) failures: u32,
     /// How often the log was told where it is now, and when last.
     moves_told: (u32, Time),
+    /// Single names that it had made, renamed or removed, or not: what the log is told of them, and what it was spared since.
+    changes_told: Allowance,
+    changes_spared: u64,
+    /// When that was asked last.
+    changed_at: Time,
 }
 
 /// No client of ours goes on after one.
@@ -134,9 +141,11 @@ const FAILURES_MAX: u32 = 8;
 /// Lines about where one session has moved to, and the time between two when there were so many.
 const MOVES_TOLD: u32 = 8;
 const MOVE_EVERY: Span = Span::from_secs(60);
+/// Lines about single names that one session has changed, at once and per second. (The audit log has all of them.)
+const CHANGES_TOLD: u64 = 50;
 
 /// A number for a key; those of strangers are small ones.
-fn group(key: &str) -> u64 {
+pub(super) fn group(key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish() | 1 << 63
@@ -181,6 +190,7 @@ impl Session {
             in_vain_since: None,
             place: None,
             early: None,
+            is_crowded: false,
             open_again_at: now,
             into_plan: None,
             put: None,
@@ -207,6 +217,9 @@ impl Session {
             cut_at: None,
             failures: 0,
             moves_told: (0, now),
+            changes_told: Allowance::new(CHANGES_TOLD),
+            changes_spared: 0,
+            changed_at: now,
         }
     }
 
@@ -233,6 +246,19 @@ impl Session {
             self.moves_told = (told.saturating_add(1), now);
         }
         tells
+    }
+
+    /// It has changed a single name: whether the log is told, and what stands behind that line. `now`: if that is known.
+    pub(super) fn tells_of_change(&mut self, now: Option<Time>) -> Option<String> {
+        self.changed_at = now.unwrap_or(self.changed_at);
+        if !self.changes_told.take(self.changed_at) {
+            self.changes_spared += 1;
+            return None;
+        }
+        Some(match std::mem::take(&mut self.changes_spared) {
+            0 => String::new(),
+            spared => format!(" (and {spared} more before, of which there are no lines)"),
+        })
     }
 
     /// What it may move at most, in each direction.
@@ -282,6 +308,27 @@ impl Session {
         if has_moved || self.room.is_waiting() {
             self.wait.restart(now);
         }
+    }
+
+    /// Counts what it holds in memory without a place. Whether there is room for that.
+    pub(super) fn counts_luggage(&mut self) -> bool {
+        let (comes, waits) = self.machine.held_bytes();
+        let early = self.early.as_ref().map_or(0, |early| early.kept.bytes());
+        let without_place = if self.place.is_some() {
+            0
+        } else {
+            waits + early
+        };
+        self.is_crowded = !self.entered.hold((comes + without_place) as u64);
+        !self.is_crowded
+    }
+
+    /// Whether more of what comes before its place is open may be kept.
+    pub(super) fn keeps_early(&self) -> bool {
+        let has_room = |early: &Early| early.kept.bytes() < KEPT_MAX && !self.is_crowded;
+        // What comes before there is a place is kept, or comes again.
+        let opens = self.opening.is_some() || self.waiting.is_some();
+        self.early.as_ref().map_or(!opens, has_room)
     }
 
     /// What it does.
@@ -336,21 +383,92 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PathBytes;
     use crate::server::company::Company;
-    use howdah_net::ConnKey;
+    use crate::session::kept::Kept;
+    use crate::session::places::{Bounds, ONE, Places};
+    use howdah_core::{ByteRange, ObjectId};
+    use howdah_net::{ConnKey, Placement};
+    use howdah_session::TreeOptions;
+    use howdah_session::message::Message;
+    use howdah_session::selection::Selection;
     use howdah_store::Root;
 
-    /// The far end would be told that it had not asked for anything.
-    #[test]
-    fn who_waits_for_his_turn_is_not_given_up_as_one_who_asks_for_nothing() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (root, now) = (dir.path().to_owned(), Time::ZERO);
-        let rights = Rights::below(move || Ok(Arc::new(Root::open(&root).expect("it is there"))));
+    fn session() -> Session {
+        let rights = Rights::below(|| Ok(Arc::new(Root::open(".").expect("it is there"))));
         let from = "192.0.2.1:7".parse().expect("an address");
         let who = Who::new(1, from, false, String::new(), String::new());
         let entered = Company::new(1, Vec::new()).enter(ConnKey(1), "anna");
         let peer = (from.to_string(), who);
-        let mut session = Session::new(now, peer, "anna".to_owned(), rights, entered);
+        Session::new(Time::ZERO, peer, "anna".to_owned(), rights, entered)
+    }
+
+    /// Each is a question of some bytes.
+    #[test]
+    fn h18_a_session_that_changes_names_without_end_does_not_fill_the_log() {
+        let mut session = session();
+        let mut lines = Vec::new();
+        for ms in 0..10_000 {
+            let now = Time::ZERO + Span::from_millis(ms);
+            for _ in 0..10 {
+                lines.extend(session.tells_of_change(Some(now)));
+            }
+        }
+        let most = 11 * CHANGES_TOLD as usize;
+        assert!((most / 2..=most).contains(&lines.len()), "{}", lines.len());
+        assert_eq!(lines[0], "");
+        assert!(lines[lines.len() - 1].contains("more before"), "{lines:?}");
+        // Who changes little is told of.
+        let later = Time::ZERO + Span::from_secs(20);
+        assert!(session.tells_of_change(Some(later)).is_some());
+        assert_eq!(session.tells_of_change(None).as_deref(), Some(""));
+    }
+
+    /// Names, also those that wait with their request, and what came of a file, until there is a place for it.
+    #[test]
+    fn h18_what_a_session_holds_without_a_place_is_counted() {
+        let mut session = session();
+        let counted = |session: &mut Session| {
+            assert!(session.counts_luggage());
+            session.entered.held()
+        };
+        assert_eq!(counted(&mut session), 0);
+        let names = Selection {
+            paths: vec![PathBytes::from("x".repeat(60_000)); 20],
+            ..Selection::default()
+        };
+        session
+            .machine
+            .hear(Message::Selection(names))
+            .expect("names");
+        let named = counted(&mut session);
+        assert!(named > 1_200_000, "{named}");
+        let get = Message::TreeGet {
+            answers: ObjectId::new(0),
+            paths: Vec::new(),
+            options: TreeOptions::default(),
+        };
+        session.machine.hear(get).expect("a request");
+        assert_eq!(counted(&mut session), named, "it waits");
+        let mut early = Early {
+            object: ObjectId::new(2),
+            kept: Kept::default(),
+        };
+        let range = ByteRange::with_len(0, 200_000);
+        early
+            .kept
+            .place(&vec![7; 200_000], &[Placement { at: 0, range }]);
+        session.early = Some(early);
+        assert!(counted(&mut session) >= named + 200_000);
+        let places = Places::new(Bounds::of_system());
+        session.place = Some(places.take("anna", ONE).expect("a place"));
+        assert_eq!(counted(&mut session), 0, "it is on another account");
+    }
+
+    /// The far end would be told that it had not asked for anything.
+    #[test]
+    fn who_waits_for_his_turn_is_not_given_up_as_one_who_asks_for_nothing() {
+        let (mut session, now) = (session(), Time::ZERO);
         let later = now + Wait::Request.limit() * 3;
         for (told, given_up) in [(true, None), (false, Some(Wait::Request))] {
             session.is_told_to_wait = told;

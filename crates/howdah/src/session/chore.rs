@@ -16,8 +16,12 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 const PART_BYTES: usize = 24 << 10;
 /// Messages that wait for the connection.
 const WAITING: usize = 4;
+/// What is said and not confirmed, in bytes: more is told as the client takes it.
+const UNCONFIRMED_BYTES: usize = 1 << 20;
 /// What was left is named up to that number, and counted beyond it.
 const NAMED_MAX: u64 = 100_000;
+/// Of a note, in bytes: a name that nobody can read is many times as long when it is shown, and all of them go into one message.
+const NOTE_BYTES: usize = 2_000;
 
 enum Said {
     Findings(Vec<Finding>),
@@ -59,7 +63,7 @@ impl Chore {
 
     /// Tells what was found; `Some` at the end.
     pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<Option<Sum>, Error> {
-        loop {
+        while connection.control_backlog() < UNCONFIRMED_BYTES {
             match self.said.try_recv() {
                 Ok(Said::Findings(part)) => {
                     connection.send_control(&Message::Findings(part).encode());
@@ -71,6 +75,7 @@ impl Chore {
                 }
             }
         }
+        Ok(None)
     }
 }
 
@@ -82,8 +87,12 @@ impl Drop for Chore {
 
 /// A line for each, with its name: for who may hear it.
 fn notes(unread: &[StoreError], named: bool) -> Vec<String> {
-    let all = unread.iter().filter(|_| named);
-    all.map(ToString::to_string).collect()
+    let all = unread.iter().filter(|_| named).map(ToString::to_string);
+    all.map(|mut note| {
+        note.truncate(note.floor_char_boundary(NOTE_BYTES));
+        note
+    })
+    .collect()
 }
 
 struct Worker {
@@ -217,6 +226,10 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::alone::connection;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::PathBuf;
 
     /// A directory that cannot be read is a name, too.
     #[test]
@@ -225,5 +238,45 @@ mod tests {
         let unread = [StoreError::NotFound { path }];
         assert_eq!(notes(&unread, false), [""; 0]);
         assert!(notes(&unread, true)[0].contains("secret"));
+    }
+
+    /// They are of somebody's making, and a message that is longer than it may be is a fault.
+    #[test]
+    fn h18_notes_of_names_that_nobody_can_read_fit_into_a_message() {
+        let path = PathBuf::from(OsStr::from_bytes(&[1; 4_000]));
+        let unread = vec![StoreError::PermissionDenied { path }; 8];
+        assert!(unread[0].to_string().len() > 16_000);
+        let sum = Sum {
+            notes: notes(&unread, true),
+            ..Sum::default()
+        };
+        connection().send_control(&Message::Answered(sum).encode());
+    }
+
+    /// Who asks and confirms nothing has so much of it kept here, and no more.
+    #[test]
+    fn h18_findings_that_nobody_takes_wait_where_they_were_found() {
+        const PARTS: usize = 100;
+        let (out, said) = sync_channel(PARTS);
+        let finding = Finding {
+            of: 0,
+            path: PathBytes::from("x".repeat(PART_BYTES)),
+            is_dir: false,
+            bytes: 0,
+            fate: 0,
+        };
+        for _ in 0..PARTS {
+            let part = Said::Findings(vec![finding.clone()]);
+            out.send(part).expect("there is room");
+        }
+        let stop = Arc::default();
+        let mut chore = Chore { said, stop };
+        let mut connection = connection();
+        for _ in 0..3 {
+            assert_eq!(chore.poll(&mut connection).expect("it goes on"), None);
+        }
+        let kept = connection.control_backlog();
+        let most = UNCONFIRMED_BYTES + 2 * PART_BYTES;
+        assert!((UNCONFIRMED_BYTES..most).contains(&kept), "{kept} bytes");
     }
 }

@@ -6,6 +6,8 @@ use howdah_net::Placement;
 
 /// As much is kept at the most; what comes beyond comes again.
 pub(crate) const KEPT_MAX: usize = 4 << 20;
+/// What a piece takes besides its bytes: a peer may send single ones.
+const PIECE_BYTES: usize = 64;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -15,6 +17,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -30,7 +33,10 @@ impl Kept {
                 Some((start, kept)) if *start + kept.len() as u64 == part.range.start => {
                     kept.extend_from_slice(bytes);
                 }
-                _ => self.pieces.push((part.range.start, bytes.to_vec())),
+                _ => {
+                    self.bytes += PIECE_BYTES;
+                    self.pieces.push((part.range.start, bytes.to_vec()));
+                }
             }
         }
     }
@@ -57,4 +63,29 @@ impl Kept {
 pub(crate) struct Early {
     pub(crate) object: ObjectId,
     pub(crate) kept: Kept,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h18_single_bytes_that_come_early_are_no_more_than_may_be_kept() {
+        let mut kept = Kept::default();
+        let (mut came, mut at) = (0, 0);
+        while kept.bytes() < KEPT_MAX {
+            let range = ByteRange::with_len(at, 1);
+            kept.place(&[7], &[Placement { at: 0, range }]);
+            (came, at) = (came + 1, at + 2);
+        }
+        assert_eq!(
+            (kept.pieces.len(), came * (1 + PIECE_BYTES)),
+            (came, kept.bytes())
+        );
+        // What follows the last one is the same piece.
+        let before = kept.bytes();
+        let range = ByteRange::with_len(at - 1, 9);
+        kept.place(&[7; 9], &[Placement { at: 0, range }]);
+        assert_eq!((kept.pieces.len(), kept.bytes()), (came, before + 9));
+    }
 }

@@ -1,5 +1,7 @@
 //! What client and server say to each other above the protocol (the messages are those of `howdah-session`), and the two halves of a transfer.
 
+#[cfg(test)]
+pub(crate) mod alone;
 pub(crate) mod at_cap;
 pub(crate) mod blocking;
 pub(crate) mod chore;

@@ -63,19 +63,7 @@ pub(crate) fn apply(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Identity;
-    use howdah_proto::ConnectionId;
-    use howdah_proto::{Config, Role, Security, TlsIdentity};
-    use std::sync::Arc;
-
-    fn connection() -> Connection {
-        let key = Identity::generate().expect("a key");
-        let tls = TlsIdentity::new(key.rustls_certified_key(), Arc::new(|_: &[u8]| true));
-        let config = Config::new(Security::Tls(tls.expect("an identity")));
-        let to = ([127, 0, 0, 1], 1).into();
-        let (role, id) = (Role::Client, ConnectionId(1));
-        Connection::new(Time::ZERO, role, config, id, to, 1).expect("TLS begins")
-    }
+    use crate::session::alone::connection;
 
     #[test]
     fn h7_a_fixed_rate_is_the_clients_to_choose_only_where_its_key_says_so() {

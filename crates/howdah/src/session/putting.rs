@@ -11,7 +11,7 @@ use howdah_session::message::Message;
 use howdah_session::resume::WireRanges;
 use howdah_session::server;
 use howdah_session::transfer::resumable;
-use howdah_store::{RoomWait, Sink, SinkOptions, StoreError, Target, Wake};
+use howdah_store::{RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,8 +118,8 @@ impl Put {
                 return Ok(None);
             }
             if self.asked.resume {
-                let past = target.held().zip(source.as_ref());
-                changed = past.and_then(|(past, source)| past.source.difference(source));
+                let past = target.held().map(|past| &past.source);
+                changed = told_change(rights, past, source.as_ref());
             } else {
                 target = target.anew();
             }
@@ -166,6 +166,16 @@ impl Put {
     }
 }
 
+/// Why what an earlier copy has left is not gone on with. Whose it was is not known: who may not look around is not told that it is there.
+fn told_change(
+    rights: &Rights,
+    past: Option<&SourceIdentity>,
+    source: Option<&SourceIdentity>,
+) -> Option<String> {
+    let (past, source) = past.zip(source)?;
+    past.difference(source).filter(|_| !rights.is_blind())
+}
+
 /// The place for `path`; if that is a directory, for `name` below it.
 fn open_target(
     rights: &Rights,
@@ -173,7 +183,11 @@ fn open_target(
     name: Option<&PathBytes>,
 ) -> Result<Target, Result<StoreError, Error>> {
     let (root, path) = rights.target(path).map_err(Err)?;
-    let open = |path: &Path| Target::open(&root, path);
+    // The peer's name is a part of the path that it gets.
+    let open = |path: &Path| {
+        rights.check_kept(path)?;
+        Target::open(&root, path)
+    };
     let is_directory = |path| {
         StoreError::NotWritable {
         path,
@@ -202,4 +216,56 @@ fn open_target(
         },
     };
     target.map_err(Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H3, H17: the path is a directory's, and the name what nobody may write there.
+    #[test]
+    fn h18_no_name_below_a_directory_is_one_that_copies_keep_for_themselves() {
+        let dir = tempfile::tempdir().expect("a place");
+        let room = dir.path().join("d/.x.0123456789abcdef.howdah-plan/7");
+        std::fs::create_dir_all(&room).expect("made");
+        let root = dir.path().to_owned();
+        let open_root = move || Ok(Arc::new(howdah_store::Root::open(&root).expect("there")));
+        let rights = Rights::below(open_root);
+        for at in ["", ".", "d", "d/"] {
+            for name in [
+                ".big.0123456789abcdef.howdah-part",
+                ".big.0123456789abcdef.howdah-journal",
+                ".howdah-unfinished",
+            ] {
+                let target = open_target(&rights, Path::new(at), Some(&name.into()));
+                let refused = target.err().unwrap_or_else(|| panic!("{at:?} {name}"));
+                let error = refused.expect("it is refused by name");
+                assert!(error.to_string().contains("kept for unfinished"), "{error}");
+            }
+            let target = open_target(&rights, Path::new(at), Some(&"big".into()));
+            assert!(target.is_ok(), "{at:?}");
+        }
+        for at in ["d", "d/"] {
+            let name = ".x.0123456789abcdef.howdah-plan/7/record-1".into();
+            assert!(open_target(&rights, Path::new(at), Some(&name)).is_err());
+        }
+    }
+
+    #[test]
+    fn h18_who_may_not_look_around_hears_nothing_of_what_others_have_left() {
+        let of_size = |size| SourceIdentity {
+            size,
+            mtime: (1, 2),
+            ctime: (3, 4),
+            inode: 5,
+        };
+        let all = || Rights::of_user(PathBuf::from("/"));
+        let told = |rights: &Rights| told_change(rights, Some(&of_size(7)), Some(&of_size(9)));
+        let change = told(&all()).expect("another size");
+        assert!(change.contains("had 7 bytes"), "{change}");
+        let blind = all().restricted(false, true, None);
+        assert!(blind.is_blind());
+        assert_eq!(told(&blind), None);
+        assert_eq!(told_change(&all(), None, Some(&of_size(9))), None);
+    }
 }

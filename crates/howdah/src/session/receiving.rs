@@ -87,7 +87,7 @@ impl Receiving {
         }
         Err(Error::new(
             ErrorKind::Protocol,
-            "the sender may not use that object id",
+            "the sender may not use that object id, or send so much in one object",
         ))
     }
 
@@ -332,7 +332,9 @@ impl Receiving {
             self.granted = window;
             connection.grant_window(self.object, window);
         }
-        if let Some(End { size, blake3 }) = self.incoming.take_finish() {
+        // What another connection brought as well may be on its way into the sink: its end comes behind that.
+        let is_landing = self.landed.as_ref().is_some_and(Landed::is_landing);
+        if !is_landing && let Some(End { size, blake3 }) = self.incoming.take_finish() {
             sink.finish(size, blake3);
         }
         match &self.failed {

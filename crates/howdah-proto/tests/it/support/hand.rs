@@ -322,6 +322,21 @@ impl Hand {
         }
     }
 
+    /// A packet of whoever has the keys of the client comes to the server from that address. How many bytes it has.
+    pub fn forge(&mut self, from: SocketAddr, bytes: Vec<u8>) -> u64 {
+        let packet = Packet {
+            to_server: true,
+            index: 0,
+            from,
+            to: self.server_address,
+            ecn: Ecn::NotEct,
+            bytes,
+            absent: TAG_LEN as u32,
+        };
+        self.server.receive(self.now, &packet);
+        packet.len()
+    }
+
     fn arrive(&mut self, packet: &Packet) {
         assert!(packet.len() >= TAG_LEN as u64);
         if packet.to_server {

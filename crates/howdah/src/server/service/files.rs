@@ -6,6 +6,7 @@ use crate::Error;
 use crate::server::ServerEvent;
 use crate::session::files::attest::Witness;
 use crate::session::files::serving::Serving;
+use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_proto::error::{CloseCode, ConnectionError};
@@ -46,32 +47,36 @@ impl Service {
         Ok(())
     }
 
-    /// Writes down what was changed lately, each by itself.
-    pub(super) fn note_changes(&mut self, key: ConnKey) {
+    /// Writes down what was changed lately, each by itself. `now`: if that is known.
+    pub(super) fn note_changes(&mut self, key: ConnKey, now: Option<Time>) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
         let changes = session.does().files().map(|files| files.take_changes());
+        let changes = changes.into_iter().flatten();
+        let changes = changes.map(|change| (session.tells_of_change(now), change));
+        let changes: Vec<_> = changes.collect();
         let (peer, who) = (session.peer.clone(), session.who.clone());
-        for change in changes.into_iter().flatten() {
+        for (told, change) in changes {
             let deed = Deed::new(change.verb, &change.paths);
             let (event, outcome) = match &change.result {
-                Ok(()) => {
-                    self.log(&format!("{peer}: {deed} done"));
-                    (Happened::Done, Outcome::default())
-                }
-                Err(error) => {
-                    self.warn(&format!("{peer}: {deed} failed: {error}"));
-                    (Happened::Failed, Outcome::error(error))
-                }
+                Ok(()) => (Happened::Done, Outcome::default()),
+                Err(error) => (Happened::Failed, Outcome::error(error)),
             };
+            match (told, &change.result) {
+                (None, _) => {}
+                (Some(more), Ok(())) => self.log(&format!("{peer}: {deed} done{more}")),
+                (Some(more), Err(error)) => {
+                    self.warn(&format!("{peer}: {deed} failed: {error}{more}"));
+                }
+            }
             self.note(event, &who, Some(&deed), outcome);
         }
     }
 
     /// Writes down what was changed, and has what was read in what it is doing.
     pub(super) fn name_files(&mut self, key: ConnKey) {
-        self.note_changes(key);
+        self.note_changes(key, None);
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };

@@ -4,10 +4,11 @@
 
 use super::under_way::Request;
 use super::{Service, wake};
-use crate::Error;
+use crate::server::session::Session;
 use crate::server::{ServerEvent, ServerRefusal};
 use crate::session::chore::Chore;
 use crate::session::places::{NoPlace, ONE, of_tree};
+use crate::{Error, ErrorKind};
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -49,6 +50,16 @@ impl Request {
 }
 
 impl Service {
+    /// Whether there is room for the names and rules of a request that comes. A client of ours comes again by itself.
+    pub(super) fn has_room(&mut self, key: ConnKey) -> Result<(), Error> {
+        let session = self.sessions.get_mut(&key);
+        if session.is_none_or(Session::counts_luggage) {
+            return Ok(());
+        }
+        let text = "the names and rules of other requests take all the memory that is for them";
+        Err(Error::new(ErrorKind::Network, text).busy())
+    }
+
     /// Begins what was asked for, or has it wait.
     pub(super) fn begin(
         &mut self,

@@ -19,8 +19,9 @@ use std::sync::atomic::Ordering;
 
 /// Questions that a session answers at a time.
 const WORKERS_MAX: usize = 4;
-/// Names of a session that are written down; more are counted.
+/// Names of a session that are written down, and their bytes; more are counted.
 const NAMES_MAX: usize = 1_000;
+const NAMES_BYTES: usize = 256 << 10;
 
 /// See the module. Dropping it ends its threads.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct Serving {
     acked: u64,
     moved: u64,
     names: BTreeSet<Vec<u8>>,
+    names_bytes: usize,
     left_out: usize,
     /// Why none of them is there although something is asked.
     lacks: Option<String>,
@@ -55,6 +57,7 @@ impl Serving {
             acked: 0,
             moved: 0,
             names: BTreeSet::new(),
+            names_bytes: 0,
             left_out: 0,
             lacks: None,
         })
@@ -116,8 +119,10 @@ impl Serving {
         if self.names.contains(name) {
             return;
         }
-        if self.names.len() < NAMES_MAX {
+        let bytes = self.names_bytes + name.len();
+        if self.names.len() < NAMES_MAX && bytes <= NAMES_BYTES {
             self.names.insert(name.to_owned());
+            self.names_bytes = bytes;
         } else {
             self.left_out += 1;
         }
@@ -189,21 +194,10 @@ impl Drop for Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
+    use crate::session::alone::connection;
     use crate::session::places::Bounds;
-    use crate::{ErrorKind, Identity};
-    use howdah_proto::ConnectionId;
-    use howdah_proto::{Config, Role, Security, TlsIdentity};
     use howdah_session::files::RANGES_MAX;
-
-    fn connection() -> Connection {
-        let identity = Identity::generate().expect("a key");
-        let key = identity.rustls_certified_key();
-        let tls = TlsIdentity::new(key, Arc::new(|_: &[u8]| true)).expect("a key");
-        let config = Config::new(Security::Tls(tls));
-        let remote = ([127, 0, 0, 1], 1).into();
-        let id = ConnectionId(1);
-        Connection::new(Time::ZERO, Role::Client, config, id, remote, 1).expect("TLS begins")
-    }
 
     /// A client of ours keeps to the bounds; another one is held to them, however slow the disk or the path.
     #[test]
@@ -251,6 +245,40 @@ mod tests {
         while shared.upgrade().is_some() {
             std::thread::yield_now();
         }
+    }
+
+    /// A name may be as long as a message, and is nobody's file; what is written down of them stays as long as the session does.
+    #[test]
+    fn h18_names_that_were_asked_about_take_little_memory_however_long_they_are() {
+        let dir = tempfile::tempdir().expect("a place");
+        let rights = Rights::of_user(dir.path().to_owned());
+        let mut connection = connection();
+        let wake: Wake = Arc::new(|| ());
+        let places = (Places::new(Bounds::of_system()), String::new());
+        let witness = Witness::default();
+        let serving = Serving::start(&mut connection, (rights, witness), places, &wake, |_, _| ());
+        let mut serving = serving.expect("it starts");
+        let mut note = |len: usize, count: usize| {
+            for n in 0..count {
+                let name = format!("{n:0len$}");
+                serving.note_name(&name.as_str().into());
+            }
+            let (names, left_out) = serving.names();
+            let bytes = names.iter().map(|name| name.as_bytes().len());
+            (names.len(), bytes.sum::<usize>(), left_out)
+        };
+        let (count, bytes, left_out) = note(60_000, 100);
+        assert!(
+            bytes <= NAMES_BYTES && count + left_out == 100,
+            "{count} of {bytes} bytes"
+        );
+        // Those of others find room beside them, and more of them are counted.
+        let (count, bytes, left_out) = note(10, 5_000);
+        assert!(
+            bytes <= NAMES_BYTES && count == NAMES_MAX && left_out > 4_000,
+            "{count}"
+        );
+        assert_eq!(count + left_out, 5_100);
     }
 
     /// A question whose answer takes longer than a client is waited for.

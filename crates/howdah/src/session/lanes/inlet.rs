@@ -5,6 +5,7 @@ use howdah_core::{ByteRange, RangeSet, Rate};
 use howdah_net::Placement;
 use howdah_proto::SinkState;
 use howdah_store::{Backlog, Batch, Part, SinkSide, Wake};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Room that each lane leaves for accepting data: one receive buffer and its copy.
@@ -24,6 +25,17 @@ pub(crate) struct Inlet {
     /// Of the connection of the session.
     wake: Wake,
     state: Mutex<State>,
+    /// Lanes that have claimed something, perhaps, which is not in the sink yet.
+    landing: AtomicUsize,
+}
+
+/// A lane between its claim and the sink.
+pub(super) struct Landing<'a>(&'a Inlet);
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        self.0.landing.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Debug)]
@@ -96,6 +108,14 @@ impl Inlet {
         fresh
     }
 
+    /// The same for a lane beside that of the session, which has all that nobody else does while it hands this on: whoever has the rest may
+    /// not end the object before.
+    pub(super) fn begin(&self, parts: &[Placement]) -> (Vec<Part>, Landing<'_>) {
+        self.landing.fetch_add(1, Ordering::SeqCst);
+        let landing = Landing(self);
+        (self.claim(parts), landing)
+    }
+
     /// What a lane beside that of the session brings.
     pub(super) fn place(
         &self,
@@ -103,9 +123,11 @@ impl Inlet {
         buffer: &mut Vec<u8>,
         parts: &[Placement],
     ) {
-        let fresh = self.claim(parts);
+        let (fresh, landing) = self.begin(parts);
         if fresh.is_empty() {
-            return;
+            drop(landing);
+            // Somebody may have waited for that.
+            return self.tell_if_all();
         }
         let ranges: Vec<_> = fresh
             .iter()
@@ -129,9 +151,21 @@ impl Inlet {
         }
         let now = state.news.byte_count();
         let steps = now / NEWS_STEP > before / NEWS_STEP;
-        let tells = steps || self.size - state.taken.byte_count().min(self.size) < NEARLY_ALL;
-        drop(state);
+        let tells = steps || self.lacks(&state) < NEARLY_ALL;
+        drop((state, landing));
         if tells {
+            (self.wake)();
+        }
+    }
+
+    /// Bytes that nobody has brought.
+    fn lacks(&self, state: &State) -> u64 {
+        self.size - state.taken.byte_count().min(self.size)
+    }
+
+    fn tell_if_all(&self) {
+        let is_all = self.lacks(&self.state()) == 0;
+        if is_all {
             (self.wake)();
         }
     }
@@ -160,7 +194,13 @@ impl Landed {
                 news: RangeSet::new(),
                 failed: None,
             }),
+            landing: AtomicUsize::new(0),
         }))
+    }
+
+    /// Whether something that was claimed may not be in the sink yet. Who is told that all has come looks at this later than at that.
+    pub(crate) fn is_landing(&self) -> bool {
+        self.0.landing.load(Ordering::SeqCst) > 0
     }
 
     pub(crate) fn inlet(&self) -> &Arc<Inlet> {

@@ -5,6 +5,8 @@
 
 mod inlet;
 mod outlet;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use inlet::{Inlet, Landed};
 pub(crate) use outlet::{Feed, Outlet};
@@ -191,7 +193,8 @@ impl Hub {
             }
             Self::Receives(inlet) => {
                 if !connection.receive_object(object, Some(inlet.size()), None) {
-                    let text = "the sender may not use that object id";
+                    let text =
+                        "the sender may not use that object id, or send so much in one object";
                     return Err(Error::new(ErrorKind::Protocol, text));
                 }
                 Part::Receives(Arc::clone(inlet), inlet.side())
