@@ -126,7 +126,7 @@ impl Shared {
             root: Arc::clone(&self.root),
             to: place,
             was: number(&before),
-            kept: number(&there),
+            there: number(&there),
         }))
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Kept {
     pub(crate) to: PathBuf,
     /// Device and inode of what had the name, and of what was kept: the same where it got a further name, or was moved.
     pub(crate) was: (u64, u64),
-    pub(crate) kept: (u64, u64),
+    pub(crate) there: (u64, u64),
 }
 
 impl Kept {
@@ -37,14 +37,14 @@ impl Kept {
             let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
             stat.map(|stat| number(&stat))
         };
-        if at(&to) != Ok(self.kept) {
+        if at(&to) != Ok(self.there) {
             return;
         }
         match at(dir) {
-            Ok(there) if there == self.was => {
+            Ok(here) if here == self.was => {
                 let _ = rustix::fs::unlinkat(&to, name, AtFlags::empty());
             }
-            Err(Errno::NOENT) if self.was == self.kept => {
+            Err(Errno::NOENT) if self.was == self.there => {
                 let _ = rename_file(&to, name, dir, name, false);
             }
             _ => {}

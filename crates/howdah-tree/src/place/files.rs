@@ -31,6 +31,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What is to be replaced, once it has been kept, and what can be undone of that.
+type AsItIs = (Option<Identity>, Option<Kept>);
+
 impl Placer<'_> {
     pub(super) fn file(
         &mut self,
@@ -278,7 +281,7 @@ impl Placer<'_> {
         fd: Option<&OwnedFd>,
         dir: &TargetDir,
         name: &OsStr,
-    ) -> Result<Result<(Option<Identity>, Option<Kept>), StoreError>, StoreError> {
+    ) -> Result<Result<AsItIs, StoreError>, StoreError> {
         let below = self.below_top(dir, name);
         let Some(fd) = fd else {
             return Ok(Err(StoreError::NotFound { path: below }));
