@@ -68,9 +68,23 @@ pub(crate) fn kind(error: &anyhow::Error) -> ErrorKind {
     }
 }
 
+/// An error with what caused it. Many an error says itself what its cause says, which is not said twice.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::Context as _;
 
     #[test]
     fn context_does_not_hide_the_kind() {
@@ -124,5 +138,15 @@ mod tests {
             let named = format!("\"{}\"", name(kind));
             assert_eq!(retry_may_help(kind), kinds.contains(&named), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn what_an_error_says_of_its_cause_is_said_once() {
+        let missing = howdah::keys::AuthorizedKeys::load(std::path::Path::new("/none/keys"));
+        let text = words(&missing.unwrap_err().into());
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+        let failed: Result<(), _> = Err(std::io::Error::other("why"));
+        let text = words(&failed.context("cannot go on").unwrap_err());
+        assert_eq!(text, "cannot go on: why");
     }
 }

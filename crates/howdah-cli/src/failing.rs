@@ -1,7 +1,7 @@
 //! What is said of a failure, to people and to programs, before the program ends with its code.
 
 use crate::args::instead_of;
-use crate::exit::{Passed, code, kind};
+use crate::exit::{Passed, code, kind, words};
 use crate::ui;
 use clap::error::{ContextKind, ContextValue};
 use howdah::ErrorKind;
@@ -18,19 +18,6 @@ pub(crate) fn of_failure(error: &anyhow::Error) -> u8 {
     ui::leave_question();
     ui::say_error(&words(error));
     code(kind(error))
-}
-
-/// An error with what caused it. Many an error says itself what its cause says, which is not said twice.
-pub(crate) fn words(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.ends_with(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 /// Prints help, version or what is wrong with the arguments.
@@ -115,20 +102,4 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()
         .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use anyhow::Context as _;
-
-    #[test]
-    fn what_an_error_says_of_its_cause_is_said_once() {
-        let missing = howdah::keys::AuthorizedKeys::load(std::path::Path::new("/none/keys"));
-        let text = words(&missing.unwrap_err().into());
-        assert_eq!(text.matches("No such file").count(), 1, "{text}");
-        let failed: Result<(), _> = Err(std::io::Error::other("why"));
-        let text = words(&failed.context("cannot go on").unwrap_err());
-        assert_eq!(text, "cannot go on: why");
-    }
 }

@@ -111,7 +111,7 @@ fn run(confine: impl FnOnce(&args::Command) -> Result<(), howdah::Error>) -> u8 
         (Err(error), Some(lost)) if error.is::<exit::Passed>() => failing::of_failure(&lost),
         (Err(error), lost) => {
             if let Some(lost) = lost {
-                ui::say_error(&failing::words(&lost));
+                ui::say_error(&exit::words(&lost));
             }
             failing::of_failure(&error)
         }

@@ -1,6 +1,6 @@
 //! What a failed copy could have meant, where the names that were typed suggest it.
 
-use crate::failing::words;
+use crate::exit::words;
 use howdah::{Error, ErrorKind, Location};
 use std::path::Path;
 

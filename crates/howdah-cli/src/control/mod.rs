@@ -11,7 +11,7 @@ pub(crate) use message::{Answer, Request, ServerStatus, SessionLine, Status, ask
 pub(crate) use socket::ControlSocket;
 
 use crate::args::PaceArgs;
-use crate::failing::words;
+use crate::exit::words;
 use crate::ui::{Reporter, Signals, Start};
 use howdah::Throttle;
 use socket::Controlled;

@@ -1,7 +1,6 @@
 //! What `--json` prints: one object per line, described in docs/json.md and docs/howdah-events.schema.json.
 
-use crate::exit;
-use crate::failing::words;
+use crate::exit::{self, words};
 use crate::limit::{Allowed, Limit};
 use crate::ui::change::shown;
 use crate::ui::difference::{owner, time};

@@ -7,7 +7,7 @@ use super::{
     Paint, change_line, difference_line, dry_run_line, print, printable, say, summary_line,
     verification_line,
 };
-use crate::failing::words;
+use crate::exit::words;
 use howdah::{
     Change, Difference, Direction, End, Log, Manifest, PlacedFile, Progress, Receipt, Summary,
     Verification,
