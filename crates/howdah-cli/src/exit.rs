@@ -49,9 +49,12 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
     kind.exit_code()
 }
 
-/// Whether the same command may succeed later without anybody changing anything.
+/// Whether the same command may succeed later without anybody changing anything, as docs/cli.md has it.
 pub(crate) fn retry_may_help(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Network | ErrorKind::SourceChanged)
+    matches!(
+        kind,
+        ErrorKind::Network | ErrorKind::Partial | ErrorKind::SourceChanged
+    )
 }
 
 /// The kind of whatever failed.
@@ -65,9 +68,23 @@ pub(crate) fn kind(error: &anyhow::Error) -> ErrorKind {
     }
 }
 
+/// An error with what caused it. Many an error says itself what its cause says, which is not said twice.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::Context as _;
 
     #[test]
     fn context_does_not_hide_the_kind() {
@@ -77,25 +94,59 @@ mod tests {
         assert_eq!(code(kind(&error)), 1);
     }
 
+    const KINDS: [ErrorKind; 13] = [
+        ErrorKind::Usage,
+        ErrorKind::NotFound,
+        ErrorKind::Refused,
+        ErrorKind::Network,
+        ErrorKind::Auth,
+        ErrorKind::Protocol,
+        ErrorKind::Integrity,
+        ErrorKind::NoSpace,
+        ErrorKind::Cancelled,
+        ErrorKind::SourceChanged,
+        ErrorKind::Partial,
+        ErrorKind::Limit,
+        ErrorKind::Io,
+    ];
+
     #[test]
     fn the_help_names_every_code() {
-        for kind in [
-            ErrorKind::Usage,
-            ErrorKind::NotFound,
-            ErrorKind::Refused,
-            ErrorKind::Network,
-            ErrorKind::Auth,
-            ErrorKind::Protocol,
-            ErrorKind::Integrity,
-            ErrorKind::NoSpace,
-            ErrorKind::Cancelled,
-            ErrorKind::SourceChanged,
-            ErrorKind::Partial,
-            ErrorKind::Limit,
-            ErrorKind::Io,
-        ] {
+        for kind in KINDS {
             let line = format!("\n{:>4}  ", code(kind));
             assert!(HELP.contains(&line), "{kind:?}");
         }
+    }
+
+    /// Scripts read the one, people who write them the other.
+    #[test]
+    fn that_trying_again_may_help_is_what_the_table_of_codes_says() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let python = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../howdah-python/python/howdah/_errors.py"
+        );
+        let python = std::fs::read_to_string(python).unwrap();
+        let (_, kinds) = python.split_once("return self.kind in (").unwrap();
+        let (kinds, _) = kinds.split_once(')').unwrap();
+        for kind in KINDS {
+            let row = format!("\n| {} | ", code(kind));
+            let (_, row) = page.split_once(&row).expect("a row of the table");
+            let (row, _) = row.split_once('\n').unwrap();
+            assert_eq!(retry_may_help(kind), row.contains("| may help"), "{kind:?}");
+            let named = format!("\"{}\"", name(kind));
+            assert_eq!(retry_may_help(kind), kinds.contains(&named), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_error_says_of_its_cause_is_said_once() {
+        let missing = howdah::keys::AuthorizedKeys::load(std::path::Path::new("/none/keys"));
+        let text = words(&missing.unwrap_err().into());
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+        let failed: Result<(), _> = Err(std::io::Error::other("why"));
+        let text = words(&failed.context("cannot go on").unwrap_err());
+        assert_eq!(text, "cannot go on: why");
     }
 }

@@ -1,7 +1,7 @@
 //! What is said of a failure, to people and to programs, before the program ends with its code.
 
 use crate::args::instead_of;
-use crate::exit::{Passed, code, kind};
+use crate::exit::{Passed, code, kind, words};
 use crate::ui;
 use clap::error::{ContextKind, ContextValue};
 use howdah::ErrorKind;
@@ -16,7 +16,7 @@ pub(crate) fn of_failure(error: &anyhow::Error) -> u8 {
         return 0;
     }
     ui::leave_question();
-    ui::say_error(&format!("{error:#}"));
+    ui::say_error(&words(error));
     code(kind(error))
 }
 

@@ -1,5 +1,6 @@
 //! `--limit`: a rate, or a timetable of rates.
 
+use crate::zone;
 use howdah::Throttle;
 use howdah_core::{Rate, units};
 use std::fmt;
@@ -168,6 +169,9 @@ impl FromStr for Limit {
             }
         }
         limit.otherwise = otherwise.unwrap_or(Allowed::Unlimited);
+        if !limit.slots.is_empty() {
+            zone::check()?;
+        }
         Ok(limit)
     }
 }

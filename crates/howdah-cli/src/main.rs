@@ -27,17 +27,26 @@ mod failing;
 #[cfg(target_os = "linux")]
 mod inherited;
 mod limit;
+mod open_files;
 mod own_dir;
 mod own_file;
 #[cfg(target_os = "linux")]
 mod record;
 mod settings;
+mod stack;
 mod ui;
+mod zone;
 
 use settings::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    stack::with_enough(begin)
+}
+
+/// A frame of its own: that of `main` is there before there is enough for it.
+#[inline(never)]
+fn begin() -> ExitCode {
     arenas::share_one();
     #[cfg(target_os = "linux")]
     if std::env::var_os(demo::DIE_WITH_PARENT).is_some() {
@@ -102,7 +111,7 @@ fn run(confine: impl FnOnce(&args::Command) -> Result<(), howdah::Error>) -> u8 
         (Err(error), Some(lost)) if error.is::<exit::Passed>() => failing::of_failure(&lost),
         (Err(error), lost) => {
             if let Some(lost) = lost {
-                ui::say_error(&format!("{lost:#}"));
+                ui::say_error(&exit::words(&lost));
             }
             failing::of_failure(&error)
         }

@@ -1,5 +1,6 @@
 //! What can go wrong with a file, with its name and what to do about it.
 
+use crate::shown::named;
 use crate::space::{self, Lack};
 use howdah_session::SessionError;
 use rustix::fd::AsFd;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum StoreError {
     /// The file, its directory or the root does not exist.
-    #[error("{path:?} does not exist")]
+    #[error("{:?} does not exist", named(path))]
     NotFound {
         /// What was looked for.
         path: PathBuf,
@@ -32,14 +33,18 @@ pub enum StoreError {
     /// The directory that the target is to lie in does not exist. None is made on the way: a
     /// misspelt name would become a tree.
     #[error(
-        "the directory {path:?} of the destination does not exist; make it there first (mkdir -p), or say --mkpath"
+        "the directory {:?} of the destination does not exist; make it there first (mkdir -p), or say --mkpath",
+        named(path)
     )]
     NoDirectory {
         /// The directory.
         path: PathBuf,
     },
     /// Something that is not a regular file has that name.
-    #[error("{path:?} is {what}; only regular files can be copied this way")]
+    #[error(
+        "{:?} is {what}; only regular files can be copied this way",
+        named(path)
+    )]
     NotAFile {
         /// Its name.
         path: PathBuf,
@@ -48,7 +53,8 @@ pub enum StoreError {
     },
     /// The content of a directory is asked for, and it is none.
     #[error(
-        "{path:?} is not a directory; a single file is copied by 'howdah cp', named without '/.' behind it"
+        "{:?} is not a directory; a single file is copied by 'howdah cp', named without '/.' behind it",
+        named(path)
     )]
     NotADirectory {
         /// Its name.
@@ -85,7 +91,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The destination takes no such file.
-    #[error("the destination {path:?} cannot be written: {why}")]
+    #[error("the destination {:?} cannot be written: {why}", named(path))]
     NotWritable {
         /// What was to be made there.
         path: PathBuf,
@@ -213,7 +219,7 @@ pub enum StoreError {
         everywhere: bool,
     },
     /// This system gives no more threads.
-    #[error("cannot start a thread for {path:?}: {source}")]
+    #[error("cannot start a thread for {:?}: {source}", named(path))]
     NoThread {
         /// What it was to work on.
         path: PathBuf,
@@ -230,15 +236,6 @@ pub enum StoreError {
         /// The system's reason.
         source: Arc<io::Error>,
     },
-}
-
-/// A place that may be the whole root, which has no name.
-fn named(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    }
 }
 
 /// What two sources have in common.
@@ -366,6 +363,22 @@ mod tests {
             error.to_string(),
             r#""a\n\u{1b}[2Kroot logged in" does not exist"#
         );
+    }
+
+    /// Below a root that is served the root itself is the empty path.
+    #[test]
+    fn the_whole_root_has_a_name_in_messages() {
+        let at = Path::new("");
+        for error in [
+            Errno::NOENT,
+            Errno::ACCESS,
+            Errno::NOSPC,
+            Errno::ROFS,
+            Errno::IO,
+        ] {
+            let text = StoreError::from_io(at, "sync", error).to_string();
+            assert!(text.contains("\".\"") && !text.contains("\"\""), "{text}");
+        }
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub mod rights;
 mod room;
 mod root;
 pub mod same;
+mod shown;
 mod sink;
 mod source;
 mod space;

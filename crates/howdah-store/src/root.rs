@@ -39,6 +39,8 @@ pub struct Root {
     openat2: bool,
     /// Links may lead out.
     of_user: bool,
+    /// It was opened there, so that it can be looked at again.
+    by_path: bool,
 }
 
 impl Root {
@@ -51,7 +53,10 @@ impl Root {
                 Errno::NOTDIR => StoreError::from_io(path, "use as a root directory", e),
                 e => StoreError::from_io(path, "open the directory", e),
             })?;
-        Ok(Self::of_dir(dir, path))
+        Ok(Self {
+            by_path: true,
+            ..Self::of_dir(dir, path)
+        })
     }
 
     /// The same of a directory that is open already; `path` is for messages.
@@ -61,6 +66,7 @@ impl Root {
             path: path.to_path_buf(),
             openat2: cfg!(target_os = "linux"),
             of_user: false,
+            by_path: false,
         }
     }
 
@@ -72,9 +78,28 @@ impl Root {
         self
     }
 
+    /// The same for somebody who does not learn where it lies: messages name what is below it, and nothing that it lies in.
+    #[must_use]
+    pub fn untold(mut self) -> Self {
+        (self.path, self.by_path) = (PathBuf::new(), false);
+        self
+    }
+
     /// Whether it has no name any more.
     pub fn is_removed(&self) -> bool {
         rustix::fs::fstat(&self.dir).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
+    /// Whether the path that it was opened by leads to it still. What cannot be told is as it was.
+    pub fn is_in_place(&self) -> bool {
+        if !self.by_path {
+            return true;
+        }
+        match (rustix::fs::fstat(&self.dir), rustix::fs::stat(&*self.path)) {
+            (Ok(was), Ok(now)) => (was.st_dev, was.st_ino) == (now.st_dev, now.st_ino),
+            (_, Err(Errno::NOENT | Errno::NOTDIR)) => false,
+            _ => true,
+        }
     }
 
     /// Whether links may lead out of it.
@@ -138,7 +163,7 @@ impl Root {
         }
     }
 
-    /// Where it was opened, for messages.
+    /// Where it was opened, for messages; empty if whoever reads them is [not to know](Self::untold).
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,5 +1,6 @@
 //! Room on a disk: whether something fits, and what is missing if not.
 
+use crate::shown::named;
 use howdah_core::units::format_bytes;
 use rustix::io::Errno;
 use std::fs::File;
@@ -33,6 +34,7 @@ pub(crate) fn describe(path: &Path, lack: &Lack) -> String {
 /// What happened.
 #[expect(clippy::unnecessary_debug_formatting, reason = "Debug escapes")]
 pub(crate) fn happened(path: &Path, lack: &Lack) -> String {
+    let path = named(path);
     let needed = lack.needed.map(format_bytes);
     if lack.is_inodes {
         return format!(

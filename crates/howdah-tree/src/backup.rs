@@ -1,6 +1,7 @@
 //! What is replaced or deleted, kept in the directory for backups.
 
 use super::inside::number;
+use super::kept::Kept;
 use super::meta::{self, Keeper};
 use super::names::kind;
 use super::open::open_below;
@@ -10,6 +11,7 @@ use super::report::Trouble;
 use super::shared::Shared;
 use super::stamps::{modified, set_time};
 use howdah_session::entry::Meta;
+use howdah_session::naming::plain;
 use howdah_session::{Metadata, TreeOptions};
 use howdah_store::calls::retry;
 use howdah_store::descriptors::opened;
@@ -23,6 +25,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Gives what has that name the next free one of `NAME.~1~`, `NAME.~2~` and so on, if it is a directory or not as told.
 fn keep_aside(dir: &OwnedFd, name: &OsStr, is_dir: bool) -> Result<(), Errno> {
@@ -70,7 +73,7 @@ impl Shared {
     fn backup_of(&self, backup: &str, above: &Path) -> Result<OwnedFd, Errno> {
         let top = lock(&self.top).clone();
         let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
-        let backup = howdah_session::naming::plain(Path::new(backup));
+        let backup = plain(Path::new(backup));
         // What an earlier run kept below it under a name that is to be a directory makes room, and stays. The place
         // itself is the user's.
         let parts = backup.iter().map(|part| (part, false));
@@ -91,33 +94,58 @@ impl Shared {
     }
 
     /// Puts what has that name into the backup directory, under the same path. On another disk it becomes a copy, which is
-    /// durable before anything is taken away.
+    /// durable before anything is taken away. What can be undone of it.
     pub(crate) fn back_up(
         &self,
         dir: &OwnedFd,
         name: &OsStr,
         path: &Path,
         keep: Keep,
-    ) -> Result<(), Errno> {
+    ) -> Result<Option<Kept>, Errno> {
         let Some(backup) = &self.options.backup_dir else {
-            return Ok(());
+            return Ok(None);
         };
         let above = path.parent().unwrap_or_else(|| Path::new(""));
         let to = self.backup_of(backup, above)?;
         keep_aside(&to, name, true)?;
+        let before = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kept = match keep {
             Keep::Move => move_to(dir, name, &to),
             Keep::Link => link_or_move(dir, name, &to),
         };
-        if kept != Err(Errno::XDEV) {
-            return kept;
+        if kept == Err(Errno::XDEV) {
+            self.keep_copy(dir, name, &before, path, (&to, keep))?;
+        } else {
+            kept?;
         }
-        let before = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        self.copy_to(dir, name, &before, path, &to)?;
+        let there = rustix::fs::statat(&to, name, AtFlags::SYMLINK_NOFOLLOW);
+        let place = lock(&self.top).join(plain(Path::new(backup)));
+        // Joined with nothing it would get a slash.
+        let place = plain(&place.join(above));
+        Ok(there.ok().map(|there| Kept {
+            root: Arc::clone(&self.root),
+            to: place,
+            was: number(&before),
+            there: number(&there),
+        }))
+    }
+
+    /// The same where that directory is on another disk.
+    fn keep_copy(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        before: &Stat,
+        path: &Path,
+        (to, keep): (&OwnedFd, Keep),
+    ) -> Result<(), Errno> {
+        let backup = self.options.backup_dir.as_deref().unwrap_or_default();
+        let above = path.parent().unwrap_or_else(|| Path::new(""));
+        self.copy_to(dir, name, before, path, to)?;
         self.sync_way(backup, above)?;
         if keep == Keep::Move {
             let now = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if Identity::new(&now) != Identity::new(&before) {
+            if Identity::new(&now) != Identity::new(before) {
                 return Err(Errno::BUSY);
             }
             retry(|| rustix::fs::unlinkat(dir, name, AtFlags::empty()))?;
@@ -242,7 +270,7 @@ impl Shared {
         let top = lock(&self.top).clone();
         let mut at = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
         sync_dir(&at)?;
-        let backup = howdah_session::naming::plain(Path::new(backup));
+        let backup = plain(Path::new(backup));
         for part in backup.iter().chain(above) {
             at = open_below(&at, part)?;
             sync_dir(&at)?;

@@ -1,6 +1,7 @@
 //! Gives written files their names, many at a time, after their content is durable.
 
 use super::disks::{Disks, SyncWay};
+use super::inside::number_of;
 use super::meta::Keeper;
 use super::open::from_opening_home;
 use super::placed::PlacedFiles;
@@ -32,6 +33,9 @@ const BATCH_TIME: Duration = Duration::from_secs(1);
 const BATCH_FILES: usize = 2048;
 /// The same where descriptors are few: two batches may wait, beside all else that is open.
 const BATCH_FILES_MIN: usize = 1;
+
+/// What is said of a directory that is not the one any more that was entered.
+const REPLACED: &str = "another program has put another directory in this one's place meanwhile; what came before that lies in the one that it was";
 
 /// Files that wait for their names.
 #[derive(Debug)]
@@ -295,6 +299,7 @@ impl Committer<'_> {
                 }
                 Err(error) => {
                     self.discard(file, Some(&fd));
+                    wanted.stays_away();
                     if matches!(error, StoreError::NoSpace { .. } | StoreError::Aborted) {
                         full.get_or_insert(error);
                     } else {
@@ -406,13 +411,20 @@ impl Committer<'_> {
     pub(crate) fn finish_dirs(&self) -> Result<(), StoreError> {
         // One after the other: a directory comes after those in it, which its mode may shut off.
         let _turn = lock(self.finishing);
-        for FinishedDir { path, meta, .. } in self.finished.take() {
+        for finished in self.finished.take() {
+            let FinishedDir {
+                path, number, meta, ..
+            } = finished;
+            // With all that has come into it, which then is not where it was to be.
+            let lost = |what: &str| self.book.trouble(Trouble::Failed, &path, what);
             let fd = match self.root.open_dir(&path) {
-                Ok(fd) => fd,
-                // With all that has come into it, which then is not where it was to be.
+                Ok(fd) if number.is_none_or(|number| number == number_of(&fd)) => fd,
+                Ok(_) => {
+                    lost(REPLACED);
+                    continue;
+                }
                 Err(StoreError::NotFound { .. }) => {
-                    let what = "another program has removed or renamed this directory meanwhile";
-                    self.book.trouble(Trouble::Failed, &path, what);
+                    lost("another program has removed or renamed this directory meanwhile");
                     continue;
                 }
                 Err(error) => {
@@ -420,6 +432,7 @@ impl Committer<'_> {
                     continue;
                 }
             };
+            let Some(meta) = meta else { continue };
             let not_kept = if self.keeper.is_kept(&fd, &meta) {
                 Vec::new()
             } else {

@@ -344,14 +344,34 @@ impl<'a> Depth<'a> {
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Act {
     Count,
+    /// In a dry run: what would go, and why what could not does not.
+    Tell,
     Delete,
+}
+
+/// Whether a name can go from a directory whose owner lets himself write to it, as far as that is known without trying.
+pub(super) fn would_go(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    unwritable::takes_names(dir, true)?;
+    match unwritable::will_protect(dir, name) {
+        Some(_) => Err(Errno::PERM),
+        None => Ok(()),
+    }
 }
 
 impl Deleter<'_> {
     /// Every path that would go, a directory after what is in it.
     pub(crate) fn list(&self, extras: &Extras, each: &mut dyn FnMut(&Path)) -> u64 {
+        self.look(extras, Act::Count, each)
+    }
+
+    /// The same where it is told: what could not go is noted.
+    pub(crate) fn tell(&self, extras: &Extras, each: &mut dyn FnMut(&Path)) -> u64 {
+        self.look(extras, Act::Tell, each)
+    }
+
+    fn look(&self, extras: &Extras, act: Act, each: &mut dyn FnMut(&Path)) -> u64 {
         let mut count = 0;
-        self.all(extras, Act::Count, &mut |path| {
+        self.all(extras, act, &mut |path| {
             count += 1;
             each(path);
         });
@@ -512,7 +532,7 @@ impl Deleter<'_> {
                 return failed(Errno::NAMETOOLONG);
             }
             let opened = match act {
-                Act::Count => open_below(dir, name).map(|below| (below, None)),
+                Act::Count | Act::Tell => open_below(dir, name).map(|below| (below, None)),
                 Act::Delete => open_writable(dir, name, &stat),
             };
             let (below, was) = match opened {
@@ -561,7 +581,13 @@ impl Deleter<'_> {
                 }
             }
         }
-        if act == Act::Count {
+        if act == Act::Tell
+            && let Err(e) = would_go(dir, name)
+        {
+            book.unwritten(&unwritable::from_changing(dir, path, "delete", e));
+            return false;
+        }
+        if act != Act::Delete {
             each(path);
             return true;
         }
@@ -571,7 +597,7 @@ impl Deleter<'_> {
         }
         if !is_dir && self.shared.options.backup_dir.is_some() {
             match self.shared.back_up(dir, name, path, Keep::Move) {
-                Ok(()) => {}
+                Ok(_) => {}
                 Err(Errno::NOENT) => return false,
                 Err(e) => {
                     let error = backup::failure(dir, path, e);

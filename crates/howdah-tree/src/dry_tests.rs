@@ -1,5 +1,7 @@
 //! What a dry run says is what the run then does, and nothing is left to say after it.
 
+use super::moved_tests::Closed;
+use super::sync_tests::{Pair, deleting};
 use super::tests::{contents, contents_unheard, recursive};
 use howdah_session::{Act, Change, TreeOptions};
 use proptest::prelude::*;
@@ -345,5 +347,36 @@ fn t21_nothing_is_lost_where_there_is_much_to_say() {
         let told = said(dir.path(), &recursive(), put);
         let copies = told.iter().filter(|change| change.act == Act::Copy);
         assert_eq!(copies.count(), FILES);
+    }
+}
+
+/// What nobody can take away is not promised to go: neither what the source does not have, nor what is in the way.
+#[test]
+fn a_dry_run_promises_no_deletion_that_cannot_be() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: others open their own directories, and root is needed for more");
+        return;
+    }
+    for from in ["other/file", "closed"] {
+        let pair = Pair::new(&[from], &["closed/f", "gone"]);
+        let closed = pair.to("closed");
+        let Some(_closed) = Closed::make(&closed) else {
+            return;
+        };
+        let mut before = None;
+        for dry_run in [true, false] {
+            let options = TreeOptions {
+                dry_run,
+                mirror: true,
+                ..deleting()
+            };
+            let report = pair.sync(&options).unwrap().receiver;
+            let notes = &report.notes;
+            let closed = notes.iter().filter(|note| note.contains("closed"));
+            assert!(closed.count() > 0, "{from} {dry_run}: {notes:?}");
+            let count = (report.failed, report.deleted);
+            assert_eq!(*before.get_or_insert(count), count, "{from}: {notes:?}");
+        }
+        assert!(closed.join("f").exists() && !pair.to("gone").exists());
     }
 }

@@ -379,6 +379,7 @@ mod tests {
         let root = Root::open(dir.path()).unwrap();
         let place = (&root, Path::new(""));
         let target = TargetDir {
+            number: None,
             path: "a".into(),
             called: None,
             state: DirState::There,
@@ -419,6 +420,7 @@ mod tests {
         let mut firsts = Firsts::new(MOST);
         let dirs = ["a", "b/c"].map(|path| {
             Arc::new(TargetDir {
+                number: None,
                 path: path.into(),
                 called: None,
                 state: DirState::There,

@@ -2,6 +2,7 @@
 
 use howdah_session::reserved::{is_part, is_room, is_unfinished};
 use howdah_store::stale::{self, InUse};
+use howdah_store::unwritable::{takes_names, will_protect};
 use howdah_store::{Root, StoreError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
@@ -153,10 +154,12 @@ impl Leftovers {
             InUse::Perhaps => return Some((bytes, Fate::InUse)),
             InUse::No(lock) => lock,
         };
-        if self.dry_run {
-            return Some((bytes, Fate::Removed));
-        }
-        let gone = rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok();
+        let gone = if self.dry_run {
+            // As far as it is known without trying.
+            takes_names(dir, false).is_ok() && will_protect(dir, name).is_none()
+        } else {
+            rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok()
+        };
         Some((bytes, if gone { Fate::Removed } else { Fate::Failed }))
     }
 }
@@ -274,5 +277,33 @@ mod tests {
         assert!(sub.join("t").exists() && sub.join(part("5")).exists());
         drop(held);
         assert_eq!(clean(Leftovers::default()).len(), 2);
+    }
+    /// A dry run promises nothing that cannot be.
+    #[test]
+    fn what_cannot_be_removed_is_told_before_it_is_tried() {
+        let place = tempfile::tempdir().unwrap();
+        let closed = place.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        make(
+            &closed.join(format!(".t.{}.howdah-part", "0".repeat(16))),
+            10,
+        );
+        let Some(_closed) = crate::moved_tests::Closed::make(&closed) else {
+            return;
+        };
+        let root = Arc::new(Root::open(place.path()).unwrap());
+        for dry_run in [true, false] {
+            let mut found = Vec::new();
+            let what = Leftovers {
+                dry_run,
+                ..Leftovers::default()
+            };
+            let unread = what.clean(&root, Path::new(""), &mut |left| {
+                found.push(left.fate);
+                Ok(())
+            });
+            assert!(unread.unwrap().is_empty());
+            assert_eq!(found, [Fate::Failed], "{dry_run}");
+        }
     }
 }

@@ -30,6 +30,7 @@ mod hashing;
 mod ignored;
 mod ignores;
 mod inside;
+mod kept;
 mod leftovers;
 mod linked;
 mod links;

@@ -3,6 +3,7 @@
 use super::backup::Keep;
 use super::firsts::First;
 use super::ignored::Told;
+use super::kept::or_undone;
 use super::meta::{Keeper, NotKept};
 use super::names::kind;
 use super::open::open_plain_at;
@@ -187,16 +188,22 @@ pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLat
     let made = first.map(|first| {
         let from = shared.root.open_dir(&first.path)?;
         let to = shared.root.open_dir(&later.dir.path)?;
-        let back_up = || shared.back_up(&to, &later.name, &shared.below_top(&path), Keep::Link);
-        put_link(
+        let mut as_it_was = None;
+        let back_up = || {
+            let below = shared.below_top(&path);
+            as_it_was = shared.back_up(&to, &later.name, &below, Keep::Link)?;
+            Ok(())
+        };
+        let put = put_link(
             &from,
             &first.name,
             &to,
             &later.name,
             shared.add_only,
             back_up,
-        )
-        .map_err(|e| StoreError::from_io(&path, "make the further name", e))
+        );
+        or_undone(put, as_it_was.as_ref(), &to, &later.name)
+            .map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
     let is_there = matches!(made, Some(Ok(_)));
     if is_there {

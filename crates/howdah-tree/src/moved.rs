@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct MovedLinks<'a> {
     sent: Option<&'a Mutex<SentFiles>>,
     told: u64,
+    /// In a dry run: where is noted what could not go.
+    dry: Option<&'a Book>,
     /// What is told now was named.
     pub(crate) at_tops: bool,
 }
@@ -31,6 +33,14 @@ impl<'a> MovedLinks<'a> {
         }
     }
 
+    /// The same of a dry run, of links that the destination takes whatever it has.
+    pub(crate) fn dry(book: &'a Book) -> Self {
+        Self {
+            dry: Some(book),
+            ..Self::default()
+        }
+    }
+
     /// What a file is, if it is to go.
     pub(crate) fn version(&self, stat: &Stat) -> Option<Box<Identity>> {
         self.sent.map(|_| Box::new(Identity::new(stat)))
@@ -38,6 +48,9 @@ impl<'a> MovedLinks<'a> {
 
     /// A link is told, which goes when it is in place.
     pub(crate) fn note(&mut self, dir: &Arc<SourceDir>, name: &[u8], stat: &Stat) {
+        if let Some(book) = self.dry {
+            would_remove(dir, OsStr::from_bytes(name), book);
+        }
         let Some(sent) = self.sent else { return };
         let number = LINK_NUMBERS + self.told;
         self.told += 1;
@@ -113,6 +126,24 @@ impl Leaving {
                 wake();
             }
         }
+    }
+}
+
+/// In a dry run: notes what could not be removed, as far as that is known without trying.
+pub(crate) fn would_remove(dir: &SourceDir, name: &OsStr, book: &Book) {
+    // Whoever reads what is in it says why it cannot be opened.
+    let Ok(open) = dir.open() else { return };
+    let why = unwritable::will_protect(&open, name).or_else(|| {
+        Some(
+            unwritable::takes_names(&open, false)
+                .err()?
+                .to_string()
+                .into(),
+        )
+    });
+    if let Some(why) = why {
+        let what = format!("would be at the destination, and could not be removed here: {why}");
+        book.trouble(Trouble::Failed, &dir.shown(name), what);
     }
 }
 

@@ -13,7 +13,7 @@ use howdah_store::Root;
 use howdah_store::identity::Identity;
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -483,4 +483,76 @@ fn a_move_does_not_delete() {
     let error = refused.err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("what is moved")));
     assert_eq!(names(&from), ["first", "second"]);
+}
+
+/// Gives a directory back to its owner, whatever comes of the test.
+pub(crate) struct Closed<'a>(&'a Path);
+
+impl<'a> Closed<'a> {
+    /// Nobody takes names from it; `None` with a printed reason.
+    pub(crate) fn make(dir: &'a Path) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o555)).unwrap();
+            return Some(Self(dir));
+        }
+        match std::process::Command::new("chattr")
+            .arg("+i")
+            .arg(dir)
+            .output()
+        {
+            Ok(output) if output.status.success() => Some(Self(dir)),
+            other => {
+                println!("skipped: chattr +i does not work here: {other:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("chattr")
+            .arg("-i")
+            .arg(self.0)
+            .output();
+        let _ = fs::set_permissions(self.0, fs::Permissions::from_mode(0o755));
+    }
+}
+
+/// What a directory does not let go stays in the move, which a dry run of it knows.
+#[test]
+fn a_dry_run_says_what_could_not_be_removed() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    fs::create_dir_all(from.join("closed")).unwrap();
+    fs::write(from.join("closed/file"), "text").unwrap();
+    symlink("nowhere", from.join("closed/link")).unwrap();
+    fs::write(from.join("goes"), "text").unwrap();
+    fs::create_dir(&to).unwrap();
+    let closed = from.join("closed");
+    let Some(_closed) = Closed::make(&closed) else {
+        return;
+    };
+    let run = |dry_run| {
+        let options = TreeOptions {
+            contents: true,
+            recursive: true,
+            remove_source: true,
+            dry_run,
+            ..TreeOptions::default()
+        };
+        let mut source = TreeSource::new();
+        source.add_local(&from, true).unwrap();
+        let target = TreeTarget::local(&to).unwrap();
+        transfer(source, target, &options).unwrap().sender
+    };
+    for (dry_run, removed) in [(true, 0), (false, 1)] {
+        let report = run(dry_run);
+        let notes = &report.notes;
+        assert_eq!((report.failed, report.removed), (2, removed), "{notes:?}");
+        for name in ["closed/file", "closed/link"] {
+            let said = |note: &String| note.contains(name) && note.contains("could not be removed");
+            assert!(notes.iter().any(said), "{dry_run} {name}: {notes:?}");
+        }
+    }
 }

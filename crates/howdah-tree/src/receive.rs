@@ -273,6 +273,7 @@ impl TreeReceiver {
 
     /// A large file could not be taken, `text` says why; the others go on.
     pub fn large_failed(&mut self, target: LargeTarget, text: &str) {
+        target.wanted.stays_away();
         drop(target);
         self.shared.book.note(Trouble::Failed, || text.to_owned());
         self.shared.unsettled.release(1);
@@ -280,6 +281,7 @@ impl TreeReceiver {
 
     /// The sender cannot send it, and says so itself.
     pub fn large_missing(&mut self, target: LargeTarget) {
+        target.wanted.stays_away();
         drop(target);
         self.shared.note_lack();
         self.shared.unsettled.release(1);
@@ -360,6 +362,7 @@ impl Shared {
                 PACK_MISSING if get_varint(&mut spout)? == 0 => {
                     self.note_lack();
                     let wanted = self.next_expected()?;
+                    wanted.stays_away();
                     drop(wanted);
                     self.unsettled.release(1);
                 }
@@ -369,6 +372,7 @@ impl Shared {
                     let wanted = lock(&self.large).remove(&index);
                     if let Some(wanted) = wanted {
                         self.names.release(wanted.weight());
+                        wanted.stays_away();
                         drop(wanted);
                         self.large_waiting.release(1);
                         self.unsettled.release(1);
@@ -450,6 +454,7 @@ impl Shared {
             self.writing.release(charge);
             let what = "is now of a size or an age that was not asked for";
             self.book.trouble(Trouble::Failed, &wanted.path(), what);
+            wanted.stays_away();
             self.unsettled.release(1);
             return Ok(());
         }
@@ -489,18 +494,19 @@ impl Shared {
                     Err(error) => return self.fail(error),
                 }
             }
-            let written = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
+            let filled = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
                 self.until_room(|| writer.fill(&next.wanted, &next.bytes))
-                    .map(|(temp, file)| Written {
-                        wanted: next.wanted,
-                        temp,
-                        file,
-                        bytes: next.bytes.len() as u64,
-                        hash: next.hash,
-                    })
             } else {
                 Err(StoreError::HashMismatch { path: path.clone() })
             };
+            let filled = filled.inspect_err(|_| next.wanted.stays_away());
+            let written = filled.map(|(temp, file)| Written {
+                wanted: next.wanted,
+                temp,
+                file,
+                bytes: next.bytes.len() as u64,
+                hash: next.hash,
+            });
             self.buffers.put(next.bytes);
             self.writing.release(next.charge);
             match written {

@@ -16,7 +16,7 @@
 use super::bounds::{CHANGES_WAITING, LARGE_OPEN, PACK_CHUNK, PACKED_MAX, WAITING_FILES};
 use super::buffers::Buffers;
 use super::codec::{ManifestWriter, expect_version, put_varint, put_version, read_answer, refused};
-use super::moved::{Leaving, MovedLinks};
+use super::moved::{Leaving, MovedLinks, would_remove};
 use super::pipe::{PipeReader, PipeWriter, pipe};
 use super::placed::PlacedFile;
 use super::progress::TreeProgress;
@@ -196,7 +196,7 @@ impl TreeSender {
                 &filter,
             );
             let walker = walker.showing(source.shows).telling(&shared.sent);
-            let walker = walker.moving(MovedLinks::new(shared.moves().then_some(&shared.sent)));
+            let walker = walker.moving(shared.moved_links());
             let result = walker.run(&source.tops, &source.missing);
             shared.offered.close();
             result.map_err(|_| StoreError::Aborted)
@@ -372,6 +372,21 @@ impl Shared {
         self.options.remove_source && !self.options.dry_run
     }
 
+    /// Where the walker notes links that go.
+    fn moved_links(&self) -> MovedLinks<'_> {
+        let TreeOptions {
+            dry_run,
+            remove_source,
+            ignore_existing,
+            update,
+            ..
+        } = self.options;
+        if dry_run && remove_source && !ignore_existing && !update {
+            return MovedLinks::dry(&self.book);
+        }
+        MovedLinks::new(self.moves().then_some(&self.sent))
+    }
+
     fn note_grown(&self, shown: &Path, size: u64) {
         let what = format!("grew while it was read; its first {size} bytes were copied");
         self.book.trouble(Trouble::Grown, shown, what);
@@ -469,6 +484,9 @@ impl Shared {
         add(&self.book.wanted_files, 1);
         add(&self.book.wanted_bytes, file.size);
         if self.options.dry_run {
+            if self.options.remove_source {
+                would_remove(&file.dir, &file.name, &self.book);
+            }
             return Ok(());
         }
         if file.size > PACKED_MAX {

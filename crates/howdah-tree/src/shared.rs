@@ -6,7 +6,7 @@ use super::disks::{Disks, SyncWay};
 use super::meta::Keeper;
 use super::placed::PlacedFiles;
 use super::queue::{Budget, Queue, lock};
-use super::report::{Book, get};
+use super::report::{Book, Trouble, get};
 use super::target::{Finished, TargetDir, Wanted};
 use super::turns::Turns;
 use super::unfinished;
@@ -19,6 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+
+/// What is said of a destination whose path leads elsewhere in the end than in the beginning.
+const ELSEWHERE: &str = "is not what it was when the copy began: another program has renamed or replaced it, or what it lies in. What \
+                         came lies in the one that it was; move it from there, or copy again";
 
 pub(crate) struct Shared {
     pub(crate) options: TreeOptions,
@@ -218,6 +222,10 @@ impl Shared {
             }
             self.finish_dirs()?;
             self.disks.sync(&shown)?;
+            if !self.root.is_in_place() {
+                self.book
+                    .trouble(Trouble::Failed, self.root.path(), ELSEWHERE);
+            }
             // Where the top itself got its name.
             let top = self.at.parent().unwrap_or_else(|| Path::new(""));
             for path in [top.to_path_buf(), self.at.clone()] {

@@ -1,6 +1,7 @@
 //! Where a tree goes, and its directories on the way.
 
 use super::disks::SyncWay;
+use super::kept::Kept;
 use super::queue::lock;
 use super::unfinished;
 use howdah_session::entry::Meta;
@@ -251,8 +252,10 @@ pub(crate) enum DirState {
 pub(crate) struct FinishedDir {
     /// Below the root.
     pub(crate) path: PathBuf,
-    /// What it is to become.
-    pub(crate) meta: Meta,
+    /// Device and inode of what was entered there, if that can be told again.
+    pub(crate) number: Option<(u64, u64)>,
+    /// What it is to become; `None`: it is not ours to change.
+    pub(crate) meta: Option<Meta>,
     /// That it gets if nobody comes to that any more.
     early: Option<Mode>,
     /// Bytes that it takes.
@@ -328,6 +331,8 @@ pub(crate) struct TargetDir {
     pub(crate) called: Option<Box<Path>>,
     pub(crate) state: DirState,
     pub(crate) sync: SyncWay,
+    /// Device and inode, if another program may put another one in its place and that would be seen.
+    pub(crate) number: Option<(u64, u64)>,
     /// What it becomes in the end; `None`: it is not ours to change.
     pub(crate) meta: Option<Meta>,
     pub(crate) finished: Arc<Finished>,
@@ -352,14 +357,15 @@ impl TargetDir {
 impl Drop for TargetDir {
     fn drop(&mut self) {
         let weight = self.weight();
-        if let Some(meta) = self.meta.take()
+        let meta = self.meta.take();
+        if (meta.is_some() || self.number.is_some())
             && matches!(self.state, DirState::Fresh | DirState::There)
         {
-            let (path, early) = (std::mem::take(&mut self.path), self.early);
             let dir = FinishedDir {
-                path,
+                path: std::mem::take(&mut self.path),
+                number: self.number,
                 meta,
-                early,
+                early: self.early,
                 weight,
             };
             lock(&self.finished.list).push(dir);
@@ -388,12 +394,22 @@ pub(crate) struct Wanted {
     pub(crate) index: u64,
     /// It has further names.
     pub(crate) link: Option<u64>,
+    /// What was kept of what it replaces.
+    pub(crate) kept: Option<Box<Kept>>,
 }
 
 impl Wanted {
     /// Bytes that it takes while it waits, about.
     pub(crate) fn weight(&self) -> u64 {
-        (size_of::<Self>() + self.name.len() + self.meta.weight()) as u64
+        let kept = self.kept.as_ref().map_or(0, |kept| kept.weight());
+        (size_of::<Self>() + self.name.len() + self.meta.weight()) as u64 + kept
+    }
+
+    /// It does not come, or cannot have its name: what was kept for it is no backup. Not to be said where it may yet get its name.
+    pub(crate) fn stays_away(&self) {
+        if let Some(kept) = &self.kept {
+            kept.undo_at(&self.dir.path, &self.name);
+        }
     }
 
     /// Below the root.

@@ -153,6 +153,7 @@ mod tests {
         );
         let finished = Arc::new(Finished::default());
         let dir = Arc::new(TargetDir {
+            number: None,
             path: PathBuf::from("d"),
             called: None,
             state: DirState::Fresh,
@@ -163,6 +164,7 @@ mod tests {
             parent: None,
         });
         let wanted = |name: &str| Wanted {
+            kept: None,
             dir: Arc::clone(&dir),
             name: name.into(),
             size: 1,

@@ -135,6 +135,8 @@ pub(crate) struct Client<'a> {
     at_cap: AtCap,
     /// Of the path, in the direction of the data from here.
     learnt: Option<PathKnowledge>,
+    /// What came is not what was hashed, and the server has been asked why.
+    doubt: Option<Error>,
 }
 
 impl<'a> Client<'a> {
@@ -192,6 +194,7 @@ impl<'a> Client<'a> {
             pace: Pace::default(),
             at_cap: AtCap::default(),
             learnt: None,
+            doubt: None,
         }
     }
 
@@ -199,7 +202,7 @@ impl<'a> Client<'a> {
     pub(crate) fn begin_attempt(&mut self, waker: Waker, tunnelled: bool) {
         self.waker = Some(waker);
         self.progress.tunnelled = tunnelled;
-        self.unanswered = None;
+        (self.unanswered, self.doubt) = (None, None);
         self.lanes = lanes::Lanes::default();
         self.step = Step::Connecting;
         self.machine = client::Client::new(self.task.wants());
@@ -461,11 +464,7 @@ impl<'a> Client<'a> {
             Order::Lanes(token, most) => self.begin_lanes(token, most),
             Order::Failed(kind, message) => {
                 let error = dialogue::failure(kind, &message, &self.peer());
-                let sending = self.machine.sending_mut();
-                // What arrives otherwise than it was hashed may have been written to before it was sent.
-                let changed = sending.and_then(|sending| sending.source_changed());
-                let is_other = error.kind() == ErrorKind::Integrity;
-                return Err(changed.filter(|_| is_other).unwrap_or(error));
+                return Err(self.why_other(error));
             }
         }
         Ok(())
@@ -556,9 +555,17 @@ impl<'a> Client<'a> {
             self.tell_room(lack.as_deref());
         }
         self.move_tree(now, connection)?;
-        if let Some(receiving) = self.machine.receiving_mut() {
+        let doubts = self.doubt.is_some();
+        if let Some(receiving) = self.machine.receiving_mut().filter(|_| !doubts) {
             self.progress.bytes = connection.received_bytes(receiving.object);
-            if let Some(arrived) = receiving.poll(now, connection)? {
+            let arrived = receiving.poll(now, connection);
+            if let Err(error) = &arrived
+                && error.kind() == ErrorKind::Integrity
+            {
+                self.ask_why(connection, error.clone());
+                return Ok(());
+            }
+            if let Some(arrived) = arrived? {
                 let (object, hub) = (receiving.object, receiving.hub());
                 self.hash = receiving.told().and_then(|end| end.blake3);
                 connection.finish_receiving(object);
@@ -624,7 +631,9 @@ impl Application for Client<'_> {
                 Ok(())
             }
             Event::Closed(error) => {
-                let why = self.with_remedy(from_connection(&error, &self.peer()));
+                let why = self.doubt.take();
+                let why =
+                    why.unwrap_or_else(|| self.with_remedy(from_connection(&error, &self.peer())));
                 self.stop_tree();
                 let is_elsewhere = match error {
                     ConnectionError::NoAnswer | ConnectionError::Unreachable => true,

@@ -178,15 +178,16 @@ impl Authority for Listed {
         let (read, write) = (!options.write_only, !options.read_only);
         let log = self.log.clone();
         let rights = Rights::below(move || {
-            Root::open(&root).map(Arc::new).map_err(|e| {
+            // Where it lies is for whoever runs the server.
+            let opened = Root::open(&root).map(|root| Arc::new(root.untold()));
+            opened.map_err(|e| {
                 // The sandbox has what was there at the start.
-                let text = format!(
-                    "the server's root {} cannot be used now ({}); ask whoever runs the server (one that was added or mounted since \
-                     it started takes a restart)",
+                log.line(&format!(
+                    "the root {} cannot be used now ({}); one that was added or mounted since the server started takes a restart",
                     root.display(),
                     from_store(&e)
-                );
-                log.line(&text);
+                ));
+                let text = "the server's root for this key cannot be used now; ask whoever runs the server, whose log says why";
                 Error::new(ErrorKind::Refused, text)
             })
         });

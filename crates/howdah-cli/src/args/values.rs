@@ -54,6 +54,7 @@ pub(crate) fn command(text: &str) -> Result<String, String> {
 /// `--by`: milliseconds since 1970.
 #[cfg(target_os = "linux")]
 pub(crate) fn by(text: &str) -> Result<u64, String> {
+    crate::zone::check()?;
     howdah_daemon::times::by(text, &jiff::Zoned::now())
 }
 

@@ -6,40 +6,14 @@ use crate::args::ConnectArgs;
 use crate::ui::{self, Signals};
 use howdah::keys::{self, Identity, KnownHosts, Trust};
 use howdah::{CopyConfig, Error, ErrorKind, Location};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
-
-/// With fewer each side of a copy waits for descriptors that nobody gives back, and no sandbox can be made for it.
-const DESCRIPTORS: u64 = 32;
-
-/// Sees to it that this process may open as many files as a copy takes at least.
-fn let_open_enough() -> Result<(), Error> {
-    let limit = getrlimit(Resource::Nofile);
-    let too_few = |limit: Option<u64>| limit.is_some_and(|most| most < DESCRIPTORS);
-    if !too_few(limit.current) {
-        return Ok(());
-    }
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    if !too_few(limit.maximum) && setrlimit(Resource::Nofile, raised).is_ok() {
-        return Ok(());
-    }
-    let text = format!(
-        "this process may have {} files open at a time, and a copy takes {DESCRIPTORS} at least: 'ulimit -n' says how many",
-        limit.maximum.or(limit.current).unwrap_or_default()
-    );
-    Err(Error::new(ErrorKind::Usage, text))
-}
 
 /// What a command does with these places, as the flags of its connections say.
 pub(super) fn config<'a>(
     args: &ConnectArgs,
     mut locations: impl Iterator<Item = &'a Location>,
 ) -> anyhow::Result<CopyConfig> {
-    let_open_enough()?;
     let mut config = if locations.any(|location| matches!(location, Location::Remote { .. })) {
         CopyConfig::new(own_key(args)?, known_hosts(args)?)
     } else {

@@ -129,6 +129,7 @@ impl Run<'_> {
 struct Trace {
     out: BufWriter<File>,
     path: PathBuf,
+    lines: u64,
     error: Option<io::Error>,
 }
 
@@ -139,6 +140,7 @@ impl Trace {
         Ok(Self {
             out: BufWriter::new(file),
             path: path.to_owned(),
+            lines: 0,
             error: None,
         })
     }
@@ -153,6 +155,7 @@ impl Trace {
             "pacing_bps": progress.pacing_rate.bits_per_sec(),
             "queue_us": progress.queue_delay.as_micros(),
         });
+        self.lines += 1;
         if self.error.is_none() {
             // A full disk under the trace must not end the copy.
             self.error = writeln!(self.out, "{line}").err();
@@ -160,6 +163,10 @@ impl Trace {
     }
 
     fn finish(mut self) -> Result<(), Error> {
+        if self.lines == 0 {
+            // It was over before anybody looked: all that is known is how it began.
+            self.write(&Progress::default());
+        }
         let written = self.error.map_or_else(|| self.out.flush(), Err);
         written.map_err(|e| own_file::failed("write the trace", &self.path, &e))
     }

@@ -1,5 +1,6 @@
 //! What a failed copy could have meant, where the names that were typed suggest it.
 
+use crate::exit::words;
 use howdah::{Error, ErrorKind, Location};
 use std::path::Path;
 
@@ -10,7 +11,7 @@ pub(super) fn added(error: anyhow::Error, locations: &[Location]) -> anyhow::Err
     };
     let kind = known.kind();
     match locations.iter().find_map(|location| hint(kind, location)) {
-        Some(hint) => Error::new(kind, format!("{error:#}; {hint}")).into(),
+        Some(hint) => Error::new(kind, format!("{}; {hint}", words(&error))).into(),
         None => error,
     }
 }

@@ -51,12 +51,18 @@ mod wan;
 #[cfg(target_os = "linux")]
 mod watch;
 
-use crate::args::Command;
+use crate::args::{Command, InternalCommand};
+use crate::failing::tell_as_json;
+use crate::open_files::let_open_enough;
 use std::path::PathBuf;
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     if holds_secrets(&command) {
         keep_memory_private();
+    }
+    if opens_many(&command) {
+        let enough = let_open_enough().map_err(anyhow::Error::from);
+        enough.inspect_err(tell_as_json)?;
     }
     match command {
         Command::Cp(args) => match &args.lease.plan {
@@ -100,9 +106,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         #[cfg(target_os = "linux")]
         Command::Internal(command) => internal::run(&command),
         #[cfg(not(target_os = "linux"))]
-        Command::Internal(crate::args::InternalCommand::FarEnd) => {
-            far_end::run(&crate::ui::Signals::install()?)
-        }
+        Command::Internal(InternalCommand::FarEnd) => far_end::run(&crate::ui::Signals::install()?),
         #[cfg(not(target_os = "linux"))]
         Command::Wan(_)
         | Command::Demo(_)
@@ -130,7 +134,7 @@ pub(crate) fn check(command: &Command) -> Result<(), howdah::Error> {
 
 /// Of a command that prints one object with `--json`: if it fails, that is the error.
 fn one_object(result: anyhow::Result<()>) -> anyhow::Result<()> {
-    result.inspect_err(crate::failing::tell_as_json)
+    result.inspect_err(tell_as_json)
 }
 
 /// Whether it has a private key, that of a session, or a token in its memory. Each command is named, so that somebody thinks of it.
@@ -150,7 +154,7 @@ fn holds_secrets(command: &Command) -> bool {
         // The key of its TLS, tokens, and addresses that are told what becomes of jobs; its clients have tokens.
         #[cfg(target_os = "linux")]
         Command::Daemon(_) | Command::Job(_) | Command::Schedule(_) | Command::Watch(_) => true,
-        Command::Internal(command) => matches!(command, crate::args::InternalCommand::FarEnd),
+        Command::Internal(command) => matches!(command, InternalCommand::FarEnd),
         Command::Finish(_)
         | Command::Ctl(_)
         | Command::Doctor(_)
@@ -163,6 +167,28 @@ fn holds_secrets(command: &Command) -> bool {
         | Command::Demo(_)
         | Command::Completions { .. }
         | Command::Man { .. } => false,
+    }
+}
+
+/// Whether it reads and writes files of others, or serves them: for that a process must be able to open some at a time.
+fn opens_many(command: &Command) -> bool {
+    match command {
+        Command::Cp(_)
+        | Command::Sync(_)
+        | Command::Verify(_)
+        | Command::Ls(_)
+        | Command::Du(_)
+        | Command::Clean(_)
+        | Command::Plan(_)
+        | Command::Finish(_)
+        | Command::Serve(_)
+        | Command::Receipt(_)
+        | Command::Bench(_)
+        | Command::Predict(_) => true,
+        #[cfg(target_os = "linux")]
+        Command::Daemon(_) => true,
+        Command::Internal(command) => matches!(command, InternalCommand::FarEnd),
+        _ => false,
     }
 }
 

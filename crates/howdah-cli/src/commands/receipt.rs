@@ -13,7 +13,7 @@ use howdah::{
 };
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Bytes of a receipt that are read.
@@ -117,14 +117,21 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
         let path = path.display();
         Error::new(kind, format!("cannot read the receipt {path}: {e}"))
     };
-    let mut text = Vec::new();
-    let read = if path == Path::new("-") {
+    if path == Path::new("-") {
         ui::check_input().map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
-        io::stdin().lock().take(LARGEST).read_to_end(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(LARGEST).read_to_end(&mut text))
-    };
-    read.map_err(failed)?;
+        return read_from(io::stdin().lock()).map_err(failed);
+    }
+    File::open(path).and_then(read_from).map_err(failed)
+}
+
+/// All of it, if it begins as one: what is none may be a device that has no end.
+fn read_from(mut input: impl Read) -> io::Result<Vec<u8>> {
+    const HEAD: u64 = 1 << 10;
+    let mut text = Vec::new();
+    input.by_ref().take(HEAD).read_to_end(&mut text)?;
+    if text.trim_ascii_start().starts_with(b"{") {
+        input.take(LARGEST).read_to_end(&mut text)?;
+    }
     Ok(text)
 }
 
@@ -144,4 +151,17 @@ fn keys_of(named: &OsString) -> anyhow::Result<Vec<PublicKey>> {
         return Err(usage(format!("--signer {path} holds no key")).into());
     }
     Ok(lines.into_iter().map(|line| line.key).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_it() {
+        assert_eq!(read_from(io::repeat(0)).unwrap().len(), 1 << 10);
+        let long = format!("{{{}}}", "x".repeat(5_000));
+        assert_eq!(read_from(long.as_bytes()).unwrap(), long.as_bytes());
+        assert_eq!(read_from(&b""[..]).unwrap(), b"");
+    }
 }

@@ -73,11 +73,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
             identity_path.display()
         ));
     }
-    let named = args.authorized_keys.is_some();
-    let authorized = match AuthorizedKeys::load(&reread.path) {
-        Err(error) if error.is_not_found() && !named => AuthorizedKeys::new(),
-        other => other?,
-    };
+    let authorized = listed(&reread.path, args.authorized_keys.is_some())?;
     let audit = args.audit.open()?;
     #[cfg(target_os = "linux")]
     let figures = args.metrics.map(metrics::Figures::bind).transpose()?;
@@ -264,13 +260,27 @@ fn inherited() -> anyhow::Result<Option<Inherited>> {
     Ok(udp.map(|udp| Inherited { udp, tcp }))
 }
 
+/// What lets a client in.
+const LET_IN: &str =
+    "run 'howdah key show' on the client and append the line that it prints to that file";
+
+/// Those who get in. Where the usual list is not there nobody does, and one that somebody `named` must be: he means that it holds keys.
+fn listed(path: &Path, named: bool) -> Result<AuthorizedKeys, Error> {
+    match AuthorizedKeys::load(path) {
+        Err(error) if error.is_not_found() && named => {
+            let path = path.display();
+            let text = format!("--authorized-keys {path}: there is no such file; {LET_IN}");
+            Err(Error::new(ErrorKind::NotFound, text))
+        }
+        Err(error) if error.is_not_found() => Ok(AuthorizedKeys::new()),
+        other => Ok(other?),
+    }
+}
+
 fn clients(authorized: &AuthorizedKeys, path: &Path) -> String {
     let path = path.display();
     match authorized.len() {
-        0 => format!(
-            "nobody gets in yet: {path} lists no key; run 'howdah key show' on the client and append the \
-             line that it prints to that file"
-        ),
+        0 => format!("nobody gets in yet: {path} lists no key; {LET_IN}"),
         1 => format!("1 key is authorised by {path}"),
         n => format!("{n} keys are authorised by {path}"),
     }

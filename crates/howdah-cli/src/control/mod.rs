@@ -11,6 +11,7 @@ pub(crate) use message::{Answer, Request, ServerStatus, SessionLine, Status, ask
 pub(crate) use socket::ControlSocket;
 
 use crate::args::PaceArgs;
+use crate::exit::words;
 use crate::ui::{Reporter, Signals, Start};
 use howdah::Throttle;
 use socket::Controlled;
@@ -64,7 +65,7 @@ impl Control {
                 Ok(Some(pace)) => self.controlled.plan(pace.limit),
                 Ok(None) => {}
                 // What was in force stays in force.
-                Err(error) => self.reporter.warn(&format!("{error:#}")),
+                Err(error) => self.reporter.warn(&words(&error)),
             }
         }
         self.controlled.keep();

@@ -1,6 +1,6 @@
 //! What `--json` prints: one object per line, described in docs/json.md and docs/howdah-events.schema.json.
 
-use crate::exit;
+use crate::exit::{self, words};
 use crate::limit::{Allowed, Limit};
 use crate::ui::change::shown;
 use crate::ui::difference::{owner, time};
@@ -302,7 +302,7 @@ pub(crate) fn error(error: &anyhow::Error) -> serde_json::Result<String> {
         ErrorBody {
             error: ErrorFields {
                 kind: exit::name(kind),
-                message: printable(&format!("{error:#}")).into(),
+                message: printable(&words(error)).into(),
                 exit_code: exit::code(kind),
                 retry_may_help: exit::retry_may_help(kind),
             },
@@ -313,7 +313,7 @@ pub(crate) fn error(error: &anyhow::Error) -> serde_json::Result<String> {
 /// The one object of a command that prints nothing else (`howdah rival`): without the envelope.
 pub(crate) fn failure_json(error: &anyhow::Error) -> serde_json::Result<String> {
     let kind = exit::name(exit::kind(error));
-    let message = format!("{error:#}");
+    let message = words(error);
     let message = &*printable(&message);
     serde_json::to_string(&serde_json::json!({
         "schema": 1,

@@ -7,6 +7,7 @@ use super::{
     Paint, change_line, difference_line, dry_run_line, print, printable, say, summary_line,
     verification_line,
 };
+use crate::exit::words;
 use howdah::{
     Change, Difference, Direction, End, Log, Manifest, PlacedFile, Progress, Receipt, Summary,
     Verification,
@@ -311,7 +312,7 @@ impl Inner {
     }
 
     fn failed(&mut self, error: &anyhow::Error) {
-        self.log(|| format!("failed: {error:#}"));
+        self.log(|| format!("failed: {}", words(error)));
         self.event(|| events::error(error));
     }
 

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -638,5 +638,122 @@ fn f64_a_copy_whose_words_cannot_be_written_is_a_copy_all_the_same() {
         );
         assert!(done.code().is_some(), "{to}: {done}");
     }
+    server.stop();
+}
+
+/// As long as it must be: the first thread's is made longer, or something else stands on one of its own.
+#[test]
+fn f64_a_short_stack_is_no_end() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::create_dir(site.file("tree")).unwrap();
+    fs::write(site.file("tree/f"), content("short", MIB)).unwrap();
+    // Root may make it longer than it may be, if that is not taken away.
+    let without = "setpriv --bounding-set -sys_resource";
+    for (name, by) in [("plain", ""), ("less", without)] {
+        let there = Command::new("setpriv").arg("--version").output();
+        if !by.is_empty() && there.is_err() {
+            println!("skipped: no setpriv");
+            continue;
+        }
+        let mut command = Command::new("bash");
+        let script = format!("ulimit -s 64; exec {by} \"$@\"");
+        command.args(["-c", &script, "limited", env!("CARGO_BIN_EXE_howdah")]);
+        let (from, to) = (site.file("tree/."), server.url(name));
+        let args = ["cp", "--accept-new", "-r", &from, &to];
+        let done = site
+            .start_by(command, "client", &args, Input::None)
+            .finish();
+        assert_eq!(done.code, Some(0), "{name}: {}", done.err);
+        let there = site.root(&format!("{name}/f"));
+        assert_eq!(hash_of(&there), hash_of(&site.file("tree/f")));
+    }
+    server.stop();
+}
+
+/// A server that could open next to nothing says so, instead of letting clients wait.
+#[test]
+fn f62_a_server_with_too_few_descriptors_says_so_at_once() {
+    let site = Site::new(60);
+    let mut command = Command::new("bash");
+    let script = "ulimit -n 12; exec \"$@\"";
+    command.args(["-c", script, "limited", env!("CARGO_BIN_EXE_howdah")]);
+    let root = site.root("");
+    let args = ["serve", "--listen", "127.0.0.1:0", "--root", &root];
+    let done = site
+        .start_by(command, "server", &args, Input::None)
+        .finish();
+    done.assert_failed(2, &["12 files open", "ulimit -n", "LimitNOFILE"]);
+}
+
+/// `TZ` may name a file, which is read as a whole by whoever asks for the time of day.
+#[test]
+fn f64_a_time_zone_that_has_no_end_is_named() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.file("f"), "text").unwrap();
+    let copy = |limit: &str, name: &str| {
+        let mut command = Command::new("bash");
+        // Where it is read it may not take the machine's memory.
+        let script = "ulimit -v 4000000; exec \"$@\"";
+        command.args(["-c", script, "limited", env!("CARGO_BIN_EXE_howdah")]);
+        command.env("TZ", ":/dev/zero");
+        let (from, to) = (site.file("f"), server.url(name));
+        let args = ["cp", "--accept-new", "--limit", limit, &from, &to];
+        site.start_by(command, "client", &args, Input::None)
+            .finish()
+    };
+    let done = copy("mon-fri 08:00-18:00 100mbit, else 1gbit", "timetable");
+    done.assert_failed(2, &["TZ=:/dev/zero", "unset TZ"]);
+    // Who asks for no time of day may have any.
+    let done = copy("1gbit", "plain");
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    server.stop();
+}
+
+/// A copy that is over before anybody looks at it has a trace all the same, and so an end that says where it could not be written.
+#[test]
+fn f64_a_trace_that_cannot_be_written_is_told() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.file("f"), "text").unwrap();
+    let trace = site.file("trace");
+    let copy = |trace: &str| {
+        let (from, to) = (site.file("f"), server.url("f"));
+        let args = ["cp", "--accept-new", "--trace", trace, &from, &to];
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    copy("/dev/full").assert_failed(11, &["the copy is done", "trace /dev/full"]);
+    assert_eq!(copy(&trace).code, Some(0));
+    let text = fs::read_to_string(&trace).unwrap();
+    assert!(text.contains("\"pacing_bps\""), "{text}");
+}
+
+/// What nothing has replaced has no second name among the backups, through which it would be written to.
+#[test]
+fn f37_what_cannot_be_replaced_is_no_backup() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let (from, to) = (site.file("tree"), site.root("tree"));
+    for (at, text) in [(&from, "new"), (&to, "as it was")] {
+        fs::create_dir_all(format!("{at}/d")).unwrap();
+        fs::write(format!("{at}/d/f"), text).unwrap();
+        symlink(text, format!("{at}/d/link")).unwrap();
+    }
+    let closed = format!("{to}/d");
+    let Some(_protected) = Protected::by("a", &closed) else {
+        return;
+    };
+    let url = server.url("tree");
+    let args = ["sync", "--accept-new", "--backup-dir", ".old", &from, &url];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    assert!(!matches!(done.code, None | Some(0)), "{}", done.err);
+    for name in ["d/f", "d/link"] {
+        let there = fs::symlink_metadata(format!("{to}/{name}")).unwrap();
+        assert_eq!(there.nlink(), 1, "{name}");
+        let kept = fs::symlink_metadata(format!("{to}/.old/{name}"));
+        assert!(kept.is_err(), "{name}: {kept:?}");
+    }
+    assert_eq!(fs::read(format!("{to}/d/f")).unwrap(), b"as it was");
     server.stop();
 }

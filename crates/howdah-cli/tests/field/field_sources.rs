@@ -121,24 +121,54 @@ fn t05_what_cannot_be_read_is_named_and_replaces_nothing() {
 /// That is a source that has changed, and nothing that was wrong on the way.
 #[test]
 fn what_is_written_over_before_it_is_sent_has_changed() {
-    let site = Site::new(120);
+    const SIZE: usize = 24 << 20;
+    let site = Site::new(240);
     let server = site.serve();
-    let source = site.file("image");
-    fs::write(&source, content("image", 24 << 20)).unwrap();
-    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
-    let to = relay.url("image");
-    let args = ["cp", "--accept-new", "--limit", "60mbit", &source, &to];
-    let client = site.start(Host::Here, "client", &args, Input::None);
-    relay.await_bytes(Way::ToServer, 2 << 20, site.limit());
-    let file = fs::OpenOptions::new().write(true).open(&source).unwrap();
-    file.write_all_at(&vec![0; 1 << 20], 20 << 20).unwrap();
-    let done = client.finish();
-    done.assert_failed(CHANGED, &["image", "changed while it was read"]);
-    assert!(!std::path::Path::new(&site.root("image")).exists());
-    // And then it comes.
-    let to = server.url("image");
-    let args = ["cp", "--accept-new", &source, &to];
-    let done = site.run(Host::Here, "client", &args, Input::None);
-    assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(fs::read(site.root("image")).unwrap() == fs::read(&source).unwrap());
+    for (way, options) in [
+        (Way::ToServer, &[][..]),
+        (Way::ToClient, &[]),
+        (Way::ToServer, &["-r"]),
+        (Way::ToClient, &["-r"]),
+    ] {
+        let name = format!("{way:?}{}", options.concat());
+        let (here, there) = (site.file(&name), site.root(&name));
+        let (source, target) = match way {
+            Way::ToServer => (here, there),
+            Way::ToClient => (there, here),
+        };
+        fs::write(&source, content("image", SIZE)).unwrap();
+        let path = source.clone();
+        let mut came = 0;
+        let relay = Relay::start(server.address, move |to, datagram| {
+            let before = came;
+            came += if to == way { datagram.len() } else { 0 };
+            // Not more than what is on its way has been sent by then.
+            if before < 2 << 20 && came >= 2 << 20 {
+                let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+                file.write_all_at(&vec![0; 1 << 20], 20 << 20).unwrap();
+            }
+            Fate::pass(datagram)
+        });
+        let copy = |url: String| {
+            let (from, to) = match way {
+                Way::ToServer => (source.clone(), url),
+                Way::ToClient => (url, target.clone()),
+            };
+            let args = ["cp", "--accept-new", "--limit", "60mbit", &from, &to];
+            site.run(
+                Host::Here,
+                "client",
+                &[&args[..], options].concat(),
+                Input::None,
+            )
+        };
+        let done = copy(relay.url(&name));
+        done.assert_failed(CHANGED, &[&name, "changed while it was read"]);
+        assert!(!std::path::Path::new(&target).exists(), "{name}");
+        // And then it comes.
+        let done = copy(server.url(&name));
+        assert_eq!(done.code, Some(0), "{name}: {}", done.err);
+        assert!(fs::read(&target).unwrap() == fs::read(&source).unwrap());
+    }
+    server.stop();
 }

@@ -167,6 +167,19 @@ fn the_bench_measures_both_ways_and_the_disks() {
     assert_eq!(report["ok"], false, "{report}");
     assert!(check(&report, "udp-receive")["text"].is_string());
 
+    // What would fail in the end fails before anybody is asked.
+    let file = site.file("file");
+    fs::write(&file, "").unwrap();
+    for (disk, why) in [
+        (&*file, "is no directory"),
+        ("/proc", "takes no files"),
+        (&site.file("none"), "No such file"),
+    ] {
+        let nobody = ["bench", "--disk", disk, "howdah://127.0.0.1:9/"];
+        let done = site.run(Host::Here, "client", &nobody, Input::None);
+        done.assert_failed(4, &[&format!("--disk {disk}: "), why, "name a directory"]);
+    }
+
     let nobody = ["bench", "howdah://127.0.0.1:9/"];
     let done = site.run(Host::Here, "client", &nobody, Input::None);
     done.assert_failed(5, &["nobody listens"]);

@@ -148,11 +148,11 @@ fn a39_a_key_with_a_root_stays_below_it() {
         let code = get(&site, &server, name).code;
         assert!(matches!(code, Some(3 | REFUSED)), "{name}: {code:?}");
     }
-    // A root that is not there is named, and nothing elsewhere is touched.
+    // A root that is not there is named in the log, and nothing elsewhere is touched.
     site.grant("root=\"/nonexistent/place\" ");
     server.await_line("read again", PATIENCE);
-    get(&site, &server, "own").assert_failed(REFUSED, &["/nonexistent/place"]);
-    server.await_line("cannot be used now", PATIENCE);
+    get(&site, &server, "own").assert_failed(REFUSED, &["root", "log says why"]);
+    server.await_line("/nonexistent/place cannot be used now", PATIENCE);
     server.stop();
 }
 
@@ -412,4 +412,64 @@ fn h9_h11_keys_have_quotas_days_and_networks() {
     site.copy_with(Host::Here, &args, Input::None)
         .assert_failed(5, &["1 sessions at a time"]);
     drop(first);
+}
+
+/// Where the directory of a key lies is nothing that its holder hears.
+#[test]
+fn what_a_server_tells_names_paths_below_the_root_of_the_key() {
+    let site = Site::new(100);
+    let root = site.root("sub");
+    fs::create_dir_all(format!("{root}/tree/full")).unwrap();
+    fs::write(format!("{root}/tree/full/f"), "text").unwrap();
+    let fifo = format!("{root}/tree/fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &*fifo, rustix::fs::Mode::RUSR).unwrap();
+    fs::create_dir(site.file("empty")).unwrap();
+    fs::write(site.file("f"), "text").unwrap();
+    site.grant(&format!("root=\"{root}\""));
+    let server = site.serve();
+    let (empty, file, target) = (site.file("empty"), site.file("f"), site.file("got"));
+    let (tree, full, none) = (
+        server.url("tree"),
+        server.url("tree/full"),
+        server.url("no/"),
+    );
+    for (args, part) in [
+        // What a sender leaves out.
+        (&["cp", "-r", &*tree, &*target][..], "\"tree/fifo\""),
+        // What a receiver does not do.
+        (
+            &["sync", "--delete", &*empty, &*full],
+            "\"tree/full\": nothing was deleted",
+        ),
+        (&["cp", "-r", &*file, &*none], "\"no\""),
+        (&["cp", &*tree, &*target], "\"tree\" is a directory"),
+        (&["cp", &*tree, "-"], "\"tree\" is a directory"),
+    ] {
+        let args = [&args[..1], &["--accept-new"], &args[1..]].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        assert!(done.err.contains(part), "{args:?}: {}", done.err);
+        assert!(!done.err.contains(&root), "{args:?}: {}", done.err);
+    }
+    // What comes through a pipe and has no name.
+    let top = server.url("");
+    let args = ["cp", "--accept-new", "-", &top];
+    let done = site.run(Host::Here, "client", &args, Input::Bytes(b"x".to_vec()));
+    done.assert_failed(REFUSED, &["it is a directory"]);
+    assert!(!done.err.contains(&root), "{}", done.err);
+    server.stop();
+}
+
+/// With a slash behind its name or without, a directory that is to be copied as a file is told as that.
+#[test]
+fn a_directory_is_one_whatever_stands_behind_its_name() {
+    let site = site("");
+    fs::create_dir(site.root("dir")).unwrap();
+    let server = site.serve();
+    for name in ["dir", "dir/", "dir//"] {
+        let done = get(&site, &server, name);
+        done.assert_failed(REFUSED, &["is a directory", "copy it with -r"]);
+    }
+    get(&site, &server, "none/").assert_failed(3, &["does not exist"]);
+    get(&site, &server, "there/").assert_failed(REFUSED, &["ends with a slash"]);
+    server.stop();
 }

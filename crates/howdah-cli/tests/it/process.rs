@@ -170,8 +170,10 @@ fn a_server_names_what_is_wrong_with_its_files() {
         "/nonexistent/keys",
     ];
     let (code, _, err) = howdah(dir.path(), &missing);
-    assert_ne!(code, 0);
-    assert!(err.contains("cannot read /nonexistent/keys"), "{err}");
+    assert_eq!(code, 3, "{err}");
+    for part in ["--authorized-keys /nonexistent/keys", "howdah key show"] {
+        assert!(err.contains(part), "{err}");
+    }
 
     let keys = dir.path().join("authorized_keys");
     fs::write(&keys, "# mine\nssh-ed25519 AAAA\n").unwrap();

@@ -17,7 +17,7 @@ class Error(Exception):
 
     @property
     def retry_may_help(self) -> bool:
-        return self.kind in ("network", "source_changed")
+        return self.kind in ("network", "partial", "source_changed")
 
 
 class UsageError(Error, ValueError):

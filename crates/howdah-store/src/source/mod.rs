@@ -7,8 +7,10 @@ mod zero;
 use crate::identity::Identity;
 use crate::{Limits, Root, SourceIdentity, StoreError, Wake, root};
 use howdah_core::RangeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -111,6 +113,28 @@ fn file_or_generated(
     Ok(Inner::Generated(source, mode))
 }
 
+/// The error of a name with a slash at its end: that it is a directory, as it says itself, or not there, is told as of the bare name.
+fn behind_slash(path: &Path, root: &Root, error: StoreError) -> StoreError {
+    let named = path.as_os_str().as_bytes();
+    let end = named.iter().rposition(|&byte| byte != b'/');
+    let bare = &named[..end.map_or(0, |last| last + 1)];
+    if bare.is_empty() || bare.len() == named.len() {
+        return error;
+    }
+    let path = path.to_path_buf();
+    match root.open_read(Path::new(OsStr::from_bytes(bare))) {
+        Err(StoreError::NotAFile {
+            what: "a directory",
+            ..
+        }) => StoreError::NotAFile {
+            path,
+            what: "a directory",
+        },
+        Err(StoreError::NotFound { .. }) => StoreError::NotFound { path },
+        _ => error,
+    }
+}
+
 /// Whether reading gives more or less than the size that is told. Leaves the position at the start.
 pub fn is_generated(file: &File) -> io::Result<bool> {
     /// Larger ones that take no space are sparse.
@@ -172,7 +196,9 @@ impl Source {
         let (hash, _) = how;
         Ok(Self(match spec {
             SourceSpec::File(path, root) => {
-                file_or_generated(root.open_read(path)?, path, how, wake, limits)?
+                let opened = root.open_read(path);
+                let file = opened.map_err(|error| behind_slash(path, root, error))?;
+                file_or_generated(file, path, how, wake, limits)?
             }
             SourceSpec::LocalFile(path) => {
                 file_or_generated(root::open_local(path)?, path, how, wake, limits)?

@@ -89,6 +89,7 @@ impl Placer<'_> {
             self.tell_left_out();
         }
         let dir = TargetDir {
+            number: None,
             path,
             called: None,
             state: DirState::Broken,

@@ -2,7 +2,9 @@
 
 use super::super::bounds::PACKED_MAX;
 use super::super::codec::refused;
+use super::super::disks::SyncWay;
 use super::super::existing::{make_dir, until_room};
+use super::super::inside::number_of;
 use super::super::meta;
 use super::super::names::kind;
 use super::super::open::open_below;
@@ -111,6 +113,7 @@ impl Placer<'_> {
             let opens = ours && self.opens() && !shared.add_only;
             let was = if opens { open_up(&fd, &stat) } else { None };
             let dir = TargetDir {
+                number: None,
                 path: at.clone(),
                 called: None,
                 state: DirState::There,
@@ -140,6 +143,7 @@ impl Placer<'_> {
         let parent_fd = shared.root.open_dir(parent_path)?;
         unwritable::check(&parent_fd, at)?;
         let parent = TargetDir {
+            number: None,
             path: parent_path.to_path_buf(),
             called: None,
             state: DirState::There,
@@ -163,6 +167,7 @@ impl Placer<'_> {
             let mode = stat.map_or(0, |stat| self.dir_mode(&parent_fd, state, &stat, meta.mode));
             let meta = Meta { mode, ..meta };
             let dir = TargetDir {
+                number: None,
                 path: at.clone(),
                 called: None,
                 state,
@@ -190,7 +195,11 @@ impl Placer<'_> {
     }
 
     /// Goes into a directory. `ours`: what the source does not have in it may go.
-    pub(super) fn push(&mut self, dir: TargetDir, fd: Option<OwnedFd>, ours: bool) {
+    pub(super) fn push(&mut self, mut dir: TargetDir, fd: Option<OwnedFd>, ours: bool) {
+        // On other disks the number of a directory may become another one while it is the same.
+        if dir.sync == SyncWay::Together && !self.shared.options.dry_run {
+            dir.number = fd.as_ref().map(number_of);
+        }
         if let (DirState::There, Some(fd), false) = (dir.state, &fd, self.shared.options.dry_run) {
             stale::remove_abandoned(fd, PACKED_MAX);
         }
@@ -313,6 +322,7 @@ impl Placer<'_> {
         }
         let is_elsewhere = real.is_some() || parent.called.is_some();
         let dir = TargetDir {
+            number: None,
             path: real.unwrap_or(path),
             called: is_elsewhere.then(|| named.into()),
             state,

@@ -7,6 +7,7 @@ use super::super::existing::refresh;
 use super::super::firsts::State;
 use super::super::hashing::{Hashers, Pending};
 use super::super::ignored::Version;
+use super::super::kept::Kept;
 use super::super::meta;
 use super::super::names::kind;
 use super::super::open::open_plain_at;
@@ -29,6 +30,9 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
+
+/// What is to be replaced, once it has been kept, and what can be undone of that.
+type AsItIs = (Option<Identity>, Option<Kept>);
 
 impl Placer<'_> {
     pub(super) fn file(
@@ -157,9 +161,10 @@ impl Placer<'_> {
             // Who is asked for it says why.
             return self.answer(true);
         }
+        let mut kept = None;
         if before.is_some() && shared.options.backup_dir.is_some() && !shared.options.dry_run {
             match self.back_up(fd.as_deref(), &dir, &name)? {
-                Ok(now) => before = now,
+                Ok(now) => (before, kept) = now,
                 Err(error) => {
                     shared.book.note(Trouble::Failed, || error.to_string());
                     return self.answer(false);
@@ -176,10 +181,7 @@ impl Placer<'_> {
         }
         add(&shared.book.wanted_files, 1);
         add(&shared.book.wanted_bytes, size);
-        if shared.quota.is_bounded() {
-            shared.quota.take_file(&path())?;
-            shared.quota.take_bytes(&path(), size)?;
-        }
+        self.take_of_quota((&*dir, &*name), size, kept.as_ref())?;
         if shared.options.dry_run {
             self.note_first(link, State::Rewritten)?;
             self.tell(Act::Copy, reasons, &dir.named().join(&name))?;
@@ -198,6 +200,7 @@ impl Placer<'_> {
             before,
             index,
             link,
+            kept: kept.map(Box::new),
         };
         let weight = wanted.weight();
         if shared.unsettled.is_short_of(1) || shared.names.is_short_of(weight) {
@@ -223,6 +226,26 @@ impl Placer<'_> {
             }
         }
         self.answer(true)
+    }
+
+    /// Counts what is wanted as something that its sender brings; what was kept for it is no backup if that is too much.
+    fn take_of_quota(
+        &self,
+        (dir, name): (&TargetDir, &OsStr),
+        size: u64,
+        kept: Option<&Kept>,
+    ) -> Result<(), StoreError> {
+        let quota = &self.shared.quota;
+        if !quota.is_bounded() {
+            return Ok(());
+        }
+        let path = dir.path.join(name);
+        let taken = quota.take_file(&path);
+        let taken = taken.and_then(|()| quota.take_bytes(&path, size));
+        if let (Err(_), Some(kept)) = (&taken, kept) {
+            kept.undo_at(&dir.path, name);
+        }
+        taken
     }
 
     /// In a dry run: an error if no file can be made in `dir`, or what has that name cannot be replaced.
@@ -252,20 +275,20 @@ impl Placer<'_> {
     }
 
     /// Keeps what is to be replaced. Its identity afterwards, for another name changes it; none where it had to be
-    /// moved.
+    /// moved. And what can be undone of it.
     pub(super) fn back_up(
         &self,
         fd: Option<&OwnedFd>,
         dir: &TargetDir,
         name: &OsStr,
-    ) -> Result<Result<Option<Identity>, StoreError>, StoreError> {
+    ) -> Result<Result<AsItIs, StoreError>, StoreError> {
         let below = self.below_top(dir, name);
         let Some(fd) = fd else {
             return Ok(Err(StoreError::NotFound { path: below }));
         };
         self.shared.until_kept(fd, &below, || {
-            self.shared.back_up(fd, name, &below, Keep::Link)?;
-            identity_now(fd, name)
+            let kept = self.shared.back_up(fd, name, &below, Keep::Link)?;
+            Ok((identity_now(fd, name)?, kept))
         })
     }
 

@@ -42,6 +42,7 @@ impl Placer<'_> {
             self.rename_top = at.file_name().map(OsStr::to_owned);
         }
         let dir = TargetDir {
+            number: None,
             path: top.to_path_buf(),
             called: None,
             state: DirState::Absent,

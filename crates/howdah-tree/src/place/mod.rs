@@ -20,6 +20,7 @@ use super::hashing::Hashers;
 use super::ignored::{Told, Version};
 use super::ignores;
 use super::inside::{Above, Way, number};
+use super::kept::or_undone;
 use super::links::{LinkLater, is_link_to, link_later, note_no_symlink, put_symlink, why_symlink};
 use super::names::PART_BYTES;
 use super::names::kind;
@@ -358,7 +359,7 @@ impl<'a> Placer<'a> {
         }
         if shared.options.dry_run {
             let mut told = Ok(());
-            let count = self.deleter().list(&extras, &mut |path| {
+            let count = self.deleter().tell(&extras, &mut |path| {
                 if told.is_ok() {
                     told = self.tell_below(Act::Delete, Reasons::EXTRA, path.to_path_buf());
                 }
@@ -680,8 +681,14 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let put = || {
-            let back_up = || shared.back_up(&fd, &name, &self.below_top(&dir, &name), Keep::Link);
-            put_symlink(&fd, &name, target, kept, shared.add_only, back_up)
+            let mut as_it_was = None;
+            let back_up = || {
+                let below = self.below_top(&dir, &name);
+                as_it_was = shared.back_up(&fd, &name, &below, Keep::Link)?;
+                Ok(())
+            };
+            let put = put_symlink(&fd, &name, target, kept, shared.add_only, back_up);
+            or_undone(put, as_it_was.as_ref(), &fd, &name)
         };
         match until_room(shared, &path, "make the link", put)? {
             Ok((made, not_kept)) => {

@@ -6,6 +6,7 @@
 
 use super::super::commit::give_name;
 use super::super::disks::SyncWay;
+use super::super::kept::or_undone;
 use super::super::meta;
 use super::super::names::kind;
 use super::super::open::open_plain_at;
@@ -278,11 +279,11 @@ impl Placer<'_> {
                 // Whatever is wrong with the directory is told when the file comes.
                 Err(_) => return Ok(false),
             };
-        let mut before = like.before;
+        let (mut before, mut as_it_was) = (like.before, None);
         if before.is_some() && shared.options.backup_dir.is_some() {
             let kept = self.back_up(Some(to), &found.dir, &found.name);
             match kept.inspect_err(|_| remove(to, &temp))? {
-                Ok(now) => before = now,
+                Ok(now) => (before, as_it_was) = now,
                 Err(error) => {
                     remove(to, &temp);
                     shared.book.note(Trouble::Failed, || error.to_string());
@@ -291,6 +292,7 @@ impl Placer<'_> {
             }
         }
         let given = give_name(to, &temp, &found.name, before.as_ref());
+        let given = or_undone(given, as_it_was.as_ref(), to, &found.name);
         if given.is_err() || made && before.is_some() {
             // Where the very same file has the name already, the other name stays.
             remove(to, &temp);

@@ -1,7 +1,7 @@
 //! What is of another kind than what comes, and has its name.
 
 use super::super::backup::{self, Keep};
-use super::super::delete::{Act, Depth};
+use super::super::delete::{Act, Depth, would_go};
 use super::super::ignored::{Rules, Told, Version};
 use super::super::ignores;
 use super::super::links::LinkLater;
@@ -53,11 +53,14 @@ impl Placer<'_> {
         let counted = self.may_go(1);
         counted.map_err(|why| format!("is {is} there, with which {why}"))?;
         if shared.options.dry_run {
-            return Ok(());
+            return would_go(fd, name).map_err(|e| {
+                let why = unwritable::from_changing(fd, &path, "remove", e);
+                format!("is {is} there, which cannot be replaced: {why}")
+            });
         }
         if shared.options.backup_dir.is_some() {
             let kept = shared.back_up(fd, name, &path, Keep::Move);
-            return kept.map_err(|e| {
+            return kept.map(drop).map_err(|e| {
                 let why = backup::failure(fd, &path, e);
                 format!("is {is} there, which cannot be kept: {why}")
             });
@@ -120,7 +123,10 @@ impl Placer<'_> {
                     Ok(names == 0)
                 });
                 return match is_empty {
-                    Ok(true) => Ok(()),
+                    Ok(true) => would_go(fd, name).map_err(|e| {
+                        let why = unwritable::from_changing(fd, path, "remove", e);
+                        format!("{STAYS} cannot be removed: {why}")
+                    }),
                     Ok(false) => Err(format!("{STAYS} is not empty; --delete lets it go")),
                     Err(e) => Err(format!("{STAYS} cannot be looked into: {e}")),
                 };
@@ -134,6 +140,7 @@ impl Placer<'_> {
                 e => format!("{STAYS} cannot be removed: {e}"),
             });
         }
+        let stays = || format!("{STAYS} could not be removed in whole");
         let deleter = self.deleter();
         let rules = self.rules_for(fd, dir, name, rules);
         let rules = Rules::default().of(shared, rules.as_ref());
@@ -159,20 +166,17 @@ impl Placer<'_> {
         add(&shared.book.deleted, count);
         if options.dry_run {
             // The directory itself is told of by what takes its place.
-            deleter.one(fd, name, path, Act::Count, depth, &mut |gone| {
+            let all = deleter.one(fd, name, path, Act::Tell, depth, &mut |gone| {
                 if gone != path {
                     // An error here comes again with the next answer.
                     let gone = gone.to_path_buf();
                     let _ = self.tell_below(howdah_session::Act::Delete, Reasons::KIND, gone);
                 }
             });
-            return Ok(());
+            return all.then_some(()).ok_or_else(stays);
         }
-        if deleter.one(fd, name, path, Act::Delete, depth, &mut |_| {}) {
-            Ok(())
-        } else {
-            Err(format!("{STAYS} could not be removed in whole"))
-        }
+        let all = deleter.one(fd, name, path, Act::Delete, depth, &mut |_| {});
+        all.then_some(()).ok_or_else(stays)
     }
 
     /// What may leave out names in a directory that is to give way.

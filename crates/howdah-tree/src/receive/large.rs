@@ -63,6 +63,7 @@ impl LargeOpening {
             Err(error @ StoreError::NoSpace { .. }) => Err(error),
             Err(error) => {
                 shared.book.unwritten(&error);
+                wanted.stays_away();
                 drop(wanted);
                 shared.unsettled.release(1);
                 Ok(None)

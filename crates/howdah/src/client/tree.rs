@@ -137,7 +137,8 @@ impl Client<'_> {
             (message, self.machine.stage())
         {
             let ours = self.tree_report.take();
-            self.tree_report = ours.map(|ours| TreeReport::merged(report, &ours));
+            let mismatched = self.tree.as_ref().map_or(0, Tree::mismatched);
+            self.tree_report = ours.map(|ours| both(report, &ours, mismatched));
             self.end(now, Ok((self.local, *side)));
             connection.close(now, CloseCode::Done, "");
             return Ok(());
@@ -223,7 +224,7 @@ impl Client<'_> {
             connection.send_control(&thanks.encode());
             self.progress.bytes = report.bytes;
             self.held_bytes = report.resumed_bytes;
-            self.tree_report = Some(TreeReport::merged(&ours, &report));
+            self.tree_report = Some(both(&ours, &report, tree.mismatched()));
             self.end(now, Ok((local, side)));
             connection.close(now, CloseCode::Done, "");
             return Ok(());
@@ -248,5 +249,44 @@ impl Client<'_> {
             self.thanks(now, side);
         }
         Ok(())
+    }
+}
+
+/// What both sides did. Files whose source changed after it was hashed are no failures of the receiver's as well.
+fn both(sender: &TreeReport, receiver: &TreeReport, mismatched: u64) -> TreeReport {
+    let all = TreeReport::merged(sender, receiver);
+    let twice = mismatched.min(sender.changed).min(receiver.failed);
+    TreeReport {
+        failed: all.failed - twice,
+        ..all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Summary;
+
+    #[test]
+    fn a_source_that_changed_on_its_way_is_that_and_no_failure() {
+        let report = |failed, changed| TreeReport {
+            failed,
+            changed,
+            ..TreeReport::default()
+        };
+        let kind = |sender, receiver, mismatched| {
+            let summary = Summary {
+                tree: Some(both(&sender, &receiver, mismatched)),
+                ..Summary::default()
+            };
+            summary.shortfall().map(|error| error.kind())
+        };
+        let changed = Some(ErrorKind::SourceChanged);
+        assert_eq!(kind(report(0, 1), report(1, 0), 1), changed);
+        // Something else has failed as well, or the receiver's disk is to blame.
+        let partial = Some(ErrorKind::Partial);
+        assert_eq!(kind(report(0, 1), report(2, 0), 1), partial);
+        assert_eq!(kind(report(0, 0), report(1, 0), 1), partial);
+        assert_eq!(kind(report(0, 1), report(1, 0), 0), partial);
     }
 }

@@ -1,6 +1,7 @@
 //! What a client waits for, and what it says while it does.
 
 use super::{Client, Step, Task};
+use crate::session::dialogue;
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_proto::Connection;
@@ -14,6 +15,9 @@ impl Client<'_> {
     pub(super) fn waits_for(&self, connection: &Connection) -> Option<Wait> {
         if let Step::Judging(_) = self.step {
             return Some(Wait::Judgement);
+        }
+        if self.doubt.is_some() {
+            return Some(Wait::Thanks);
         }
         let has_all = match (&self.task, self.machine.sending()) {
             (Task::Files { desk }, _) => desk.is_waiting(),
@@ -30,6 +34,9 @@ impl Client<'_> {
 
     /// Nothing came within the time that it may take.
     pub(super) fn on_wait_over(&mut self, now: Time, connection: &mut Connection, wait: Wait) {
+        if let Some(doubt) = self.doubt.take() {
+            return self.fail(now, connection, doubt);
+        }
         if self.machine.has_all() {
             // The bytes are here and right; only the server's figures are missing.
             self.end(now, Ok((self.local, SideReport::default())));
@@ -57,6 +64,22 @@ impl Client<'_> {
         };
         let error = Error::new(kind, format!("{what} within {seconds} s; try again later"));
         self.fail(now, connection, error.stuck());
+    }
+
+    /// What came is not what was hashed. Whether its source is still what it was only the server knows, who is told and answers.
+    pub(super) fn ask_why(&mut self, connection: &mut Connection, error: Error) {
+        connection.send_control(&dialogue::fail(&error).encode());
+        self.doubt = Some(error);
+    }
+
+    /// The failure that the server tells, as it is known here.
+    pub(super) fn why_other(&mut self, told: Error) -> Error {
+        match (self.doubt.take(), self.machine.sending()) {
+            (Some(_), _) if told.kind() == ErrorKind::SourceChanged => told,
+            (Some(doubt), _) => doubt,
+            (None, Some(sending)) => sending.why_other(told),
+            (None, None) => told,
+        }
     }
 
     /// Something that was asked for was found.

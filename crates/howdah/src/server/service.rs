@@ -251,7 +251,11 @@ impl Service {
                 self.note_done(key, Some(end));
             }
             Order::Failed(kind, message) => {
-                return Err(dialogue::failure(kind, &message, "the client"));
+                let error = dialogue::failure(kind, &message, "the client");
+                return Err(match session.does().sending() {
+                    Some(sending) => sending.why_other(error),
+                    None => error,
+                });
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The half of a transfer that reads and sends.
 
 use super::lanes::{Feed, Hub, Outlet};
-use crate::Error;
+use crate::{Error, ErrorKind};
 use howdah_core::{ObjectId, RangeSet, Span, Time};
 use howdah_proto::{Connection, SendLimit};
 use howdah_session::holes;
@@ -166,6 +166,13 @@ impl Sending {
     pub(crate) fn source_changed(&self) -> Option<Error> {
         let unchanged = self.source.verify_unchanged();
         unchanged.err().map(|e| crate::error::from_store(&e))
+    }
+
+    /// Why what arrived is not what was hashed, if that is the error: it may have been written to before it was sent.
+    pub(crate) fn why_other(&self, error: Error) -> Error {
+        let is_other = error.kind() == ErrorKind::Integrity;
+        let changed = is_other.then(|| self.source_changed()).flatten();
+        changed.unwrap_or(error)
     }
 
     /// Bytes that could be sent so far.

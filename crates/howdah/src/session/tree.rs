@@ -67,6 +67,8 @@ pub(crate) struct Tree {
     /// The last small file, and when it was another one.
     small: (String, Time),
     memory: Memory,
+    /// Large files that did not arrive as they were hashed; of a sender, those whose source has changed.
+    mismatched: u64,
 }
 
 impl Tree {
@@ -88,7 +90,13 @@ impl Tree {
             placed: Vec::new(),
             small: (String::new(), Time::ZERO),
             memory: Memory::of(&TreeOptions::default()),
+            mismatched: 0,
         }
+    }
+
+    /// Large files that did not arrive as they were hashed: a receiver counts each as failed, and the sender as changed if its source has.
+    pub(crate) fn mismatched(&self) -> u64 {
+        self.mismatched
     }
 
     /// Sends what was started. `announce` gets the objects of manifest and packs and is what the peer is told, encoded, before
@@ -286,6 +294,9 @@ impl Tree {
                 };
                 let out = self.out.swap_remove(at);
                 let end = out.sending.on_settled(stored)?;
+                // What was written to after it was hashed cannot arrive as that.
+                let is_refused = !stored && out.sending.told().is_some();
+                let changed = is_refused.then(|| out.sending.source_changed()).flatten();
                 connection.finish_sending(object);
                 if Some(object) == self.packs {
                     self.waits = out.sending.waits;
@@ -295,6 +306,9 @@ impl Tree {
                         let (held, grown) = (out.sending.held_bytes(), out.sending.has_grown());
                         let hash = end.and_then(|end| end.blake3);
                         sender.large_done(file, held, hash, grown);
+                    } else if let Some(error) = changed {
+                        self.mismatched += 1;
+                        sender.large_failed(&file, true, &error.to_string());
                     } else {
                         sender.large_refused(&file);
                     }
@@ -528,6 +542,7 @@ impl Tree {
                 (Side::Receiver(receiver), Some(file), Err(error))
                     if error.kind() != ErrorKind::NoSpace =>
                 {
+                    self.mismatched += u64::from(error.kind() == ErrorKind::Integrity);
                     receiver.large_failed(file, &error.to_string());
                 }
                 (_, _, result) => {

@@ -1,8 +1,9 @@
 //! How fast a local directory is written and read.
 
 use anyhow::Context as _;
+use howdah::{Error, ErrorKind};
 use howdah_core::Span;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,32 @@ const BLOCK_BYTES: usize = 4 << 20;
 /// Space that is used at most, and written at least.
 const MAX_BYTES: u64 = 4 << 30;
 const MIN_BYTES: u64 = 64 << 20;
+
+/// What would fail after the network has been measured fails now.
+///
+/// # Errors
+///
+/// That no file can be made in `dir`, and why.
+pub(super) fn check(dir: &Path) -> Result<(), Error> {
+    let refused = |why: &dyn std::fmt::Display| {
+        let text = format!(
+            "--disk {}: {why}; name a directory in which you may make files",
+            dir.display()
+        );
+        Error::new(ErrorKind::Refused, text)
+    };
+    match dir.metadata() {
+        Ok(found) if !found.is_dir() => return Err(refused(&"it is no directory")),
+        Err(error) => return Err(refused(&error)),
+        Ok(_) => {}
+    }
+    match tempfile::tempfile_in(dir) {
+        Ok(_) => Ok(()),
+        // How the kernel says it of what it makes itself.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refused(&"it takes no files")),
+        Err(error) => Err(refused(&error)),
+    }
+}
 
 /// Bits per second of writing (with fsync) and of reading (not from memory, as far as the kernel obeys). The file has no
 /// name and is gone afterwards.

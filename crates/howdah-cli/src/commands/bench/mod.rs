@@ -18,6 +18,9 @@ const RUNS: usize = 5;
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let target = Target::parse(&args.target)?;
+    if let Some(dir) = &args.disk {
+        disk::check(dir)?;
+    }
     let say = |text: &str| {
         if !args.json {
             ui::say(text);

@@ -6,7 +6,7 @@ mod outside;
 use super::job::grammar::CommandLine;
 use crate::args::DaemonArgs;
 use crate::settings;
-use crate::ui;
+use crate::{ui, zone};
 use howdah::{Error, ErrorKind};
 use howdah_daemon::notices;
 use howdah_daemon::queue::Limits;
@@ -24,6 +24,8 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
     if args.notify_test {
         return notify_test(args);
     }
+    // Schedules have times of day.
+    zone::check().map_err(|why| Error::new(ErrorKind::Usage, why))?;
     let config = Config {
         directory: directory(args.state.as_deref())?,
         program: std::env::current_exe()?,

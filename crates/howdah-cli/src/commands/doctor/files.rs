@@ -45,26 +45,63 @@ const KINDS: [(u64, &str); 22] = [
     (0x7371_7368, "squashfs"),
 ];
 
+/// What the kernel makes when it is read, of include/uapi/linux/magic.h: no file can be kept there. A copy refuses the same ones.
+const VIEWS: [(u64, &str); 13] = [
+    (0x9fa0, "proc"),
+    (0x6265_6572, "sysfs"),
+    (0x0027_e0eb, "cgroup"),
+    (0x6367_7270, "cgroup2"),
+    (0x6462_6720, "debugfs"),
+    (0x7472_6163, "tracefs"),
+    (0x7363_6673, "securityfs"),
+    (0xcafe_4a11, "bpf"),
+    (0x1cd1, "devpts"),
+    (0xf97c_ff8c, "selinuxfs"),
+    (0xde5e_81e4, "efivarfs"),
+    (0x6265_6570, "configfs"),
+    (0x6573_5543, "fusectl"),
+];
+
 pub(super) fn check(dir: &Path) -> Vec<Finding> {
-    let mut findings = vec![kind(dir), space(dir)];
+    let kind = match kind(dir) {
+        Ok(kind) => kind,
+        // There is nothing more to find out.
+        Err(why) => {
+            let finding = Finding::change("file-system", why);
+            let remedy = "name a directory on a disk, where files are to lie: howdah doctor DIR";
+            return vec![finding.remedy(remedy)];
+        }
+    };
+    let mut findings = vec![kind, space(dir)];
     match probe(dir) {
         Ok(found) => findings.extend(found),
         Err(error) => findings.push(Finding::note(
             "directory",
-            format!("nothing can be written in {}: {error}", dir.display()),
+            format!(
+                "nothing can be written in {} ({error}): copies can come from there, and none can go there",
+                dir.display()
+            ),
         )),
     }
     findings
 }
 
-fn kind(dir: &Path) -> Finding {
+/// What file system a directory is on, or why no files can lie there.
+fn kind(dir: &Path) -> Result<Finding, String> {
     let shown = dir.display();
-    let Ok(found) = File::open(dir).and_then(|opened| Ok(fstatfs(opened)?)) else {
-        return Finding::change("file-system", format!("{shown} cannot be opened"))
-            .remedy("name a directory that exists: howdah doctor DIR");
-    };
-    let magic = found.f_type as u64 & 0xffff_ffff;
-    match KINDS.iter().find(|(number, _)| *number == magic) {
+    let unseen = |e: io::Error| format!("{shown} cannot be opened: {e}");
+    // Whoever opens a pipe waits for somebody who writes to it.
+    if !dir.metadata().map_err(unseen)?.is_dir() {
+        return Err(format!("{shown} is no directory"));
+    }
+    let found = File::open(dir).and_then(|opened| Ok(fstatfs(opened)?));
+    let magic = found.map_err(unseen)?.f_type as u64 & 0xffff_ffff;
+    if let Some((_, name)) = VIEWS.iter().find(|(number, _)| *number == magic) {
+        return Err(format!(
+            "{shown} is {name}, which is no disk: the kernel makes what lies there, and it takes no files"
+        ));
+    }
+    Ok(match KINDS.iter().find(|(number, _)| *number == magic) {
         Some((_, "tmpfs")) => Finding::note(
             "file-system",
             format!("{shown} is a tmpfs: it is memory, and nothing in it survives a power cut"),
@@ -78,7 +115,7 @@ fn kind(dir: &Path) -> Finding {
             "file-system",
             format!("{shown} is of an unknown kind ({magic:#x})"),
         ),
-    }
+    })
 }
 
 fn space(dir: &Path) -> Finding {
@@ -186,8 +223,27 @@ mod tests {
             assert!(findings.iter().any(|f| f.id == id), "{id}: {findings:?}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        let missing = check(&dir.path().join("none"));
-        assert_eq!(missing[0].state, State::Change);
-        assert!(missing.iter().any(|f| f.id == "directory"));
+    }
+
+    /// Nothing is well there, and nothing else is worth a word.
+    #[test]
+    fn where_no_file_can_lie_is_said_with_the_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for (place, why) in [
+            (&*dir.path().join("none"), "No such file"),
+            (&*file, "is no directory"),
+            (Path::new("/dev/null"), "is no directory"),
+            (Path::new("/proc"), "is proc, which is no disk"),
+        ] {
+            let findings = check(place);
+            let [finding] = &*findings else {
+                panic!("{place:?}: {findings:?}");
+            };
+            assert_eq!((finding.id, finding.state), ("file-system", State::Change));
+            assert!(finding.text.contains(why), "{}", finding.text);
+            assert_eq!(finding.remedy.len(), 1);
+        }
     }
 }
