@@ -26,10 +26,11 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
-# They fill the machine themselves, or stop processes at a moment: nothing else runs beside them.
-ALONE = {"overload", "flood", "idle", "field_peers"}
+# They fill the machine themselves, stop processes at a moment, or measure what a process holds, which grows where it has to wait: nothing else runs
+# beside them.
+ALONE = {"overload", "flood", "idle", "field_peers", "memory"}
 # The longest begin first, so that none of them is what all wait for at the end.
-LONG = {"memory", "field_snapshots", "field_choice", "field_stands", "smoke", "sharing", "injected", "no_udp", "lib howdah_tree"}
+LONG = {"field_snapshots", "field_choice", "field_stands", "smoke", "sharing", "injected", "no_udp", "lib howdah_tree"}
 
 # More failures than these are no accident of a busy machine.
 FEW = 3
