@@ -39,7 +39,16 @@ pub fn takes_names(dir: impl AsFd, opens: bool) -> Result<(), Errno> {
     }
 }
 
-/// The same of what is renamed when it is complete.
+/// Whether `name` can go from `dir`, as far as can be known without trying. `opens`: the directory's owner lets himself.
+pub fn lets_go(dir: impl AsFd, name: &OsStr, opens: bool) -> Result<(), Errno> {
+    takes_names(&dir, opens)?;
+    match will_protect(dir, name) {
+        Some(_) => Err(Errno::PERM),
+        None => Ok(()),
+    }
+}
+
+/// The same as [`takes_names`] of what is renamed when it is complete.
 pub fn takes_files(dir: impl AsFd, opens: bool) -> Result<(), Errno> {
     takes_names(&dir, opens)?;
     if keeps_names(&dir) {

@@ -1,7 +1,7 @@
 //! What is replaced or deleted, kept in the directory for backups.
 
 use super::inside::number;
-use super::kept::Kept;
+use super::kept::{Kept, or_undone};
 use super::meta::{self, Keeper};
 use super::names::kind;
 use super::open::open_below;
@@ -128,6 +128,22 @@ impl Shared {
             was: number(&before),
             there: number(&there),
         }))
+    }
+
+    /// Puts something else under that name. What has it is kept when `put` asks for that, and is no backup if nothing takes the name after all.
+    pub(crate) fn replacing<T>(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        put: impl FnOnce(&mut dyn FnMut() -> Result<(), Errno>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let mut kept = None;
+        let taken = put(&mut || {
+            kept = self.back_up(dir, name, path, Keep::Link)?;
+            Ok(())
+        });
+        or_undone(taken, kept.as_ref(), dir, name)
     }
 
     /// The same where that directory is on another disk.

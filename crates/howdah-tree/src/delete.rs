@@ -349,15 +349,6 @@ pub(super) enum Act {
     Delete,
 }
 
-/// Whether a name can go from a directory whose owner lets himself write to it, as far as that is known without trying.
-pub(super) fn would_go(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
-    unwritable::takes_names(dir, true)?;
-    match unwritable::will_protect(dir, name) {
-        Some(_) => Err(Errno::PERM),
-        None => Ok(()),
-    }
-}
-
 impl Deleter<'_> {
     /// Every path that would go, a directory after what is in it.
     pub(crate) fn list(&self, extras: &Extras, each: &mut dyn FnMut(&Path)) -> u64 {
@@ -582,7 +573,7 @@ impl Deleter<'_> {
             }
         }
         if act == Act::Tell
-            && let Err(e) = would_go(dir, name)
+            && let Err(e) = unwritable::lets_go(dir, name, true)
         {
             book.unwritten(&unwritable::from_changing(dir, path, "delete", e));
             return false;

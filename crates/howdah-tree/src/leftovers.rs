@@ -2,7 +2,7 @@
 
 use howdah_session::reserved::{is_part, is_room, is_unfinished};
 use howdah_store::stale::{self, InUse};
-use howdah_store::unwritable::{takes_names, will_protect};
+use howdah_store::unwritable::lets_go;
 use howdah_store::{Root, StoreError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
@@ -155,8 +155,7 @@ impl Leftovers {
             InUse::No(lock) => lock,
         };
         let gone = if self.dry_run {
-            // As far as it is known without trying.
-            takes_names(dir, false).is_ok() && will_protect(dir, name).is_none()
+            lets_go(dir, name, false).is_ok()
         } else {
             rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok()
         };

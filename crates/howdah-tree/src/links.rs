@@ -1,9 +1,7 @@
 //! Symbolic links and further names at the place where a tree is put.
 
-use super::backup::Keep;
 use super::firsts::First;
 use super::ignored::Told;
-use super::kept::or_undone;
 use super::meta::{Keeper, NotKept};
 use super::names::kind;
 use super::open::open_plain_at;
@@ -188,22 +186,11 @@ pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLat
     let made = first.map(|first| {
         let from = shared.root.open_dir(&first.path)?;
         let to = shared.root.open_dir(&later.dir.path)?;
-        let mut as_it_was = None;
-        let back_up = || {
-            let below = shared.below_top(&path);
-            as_it_was = shared.back_up(&to, &later.name, &below, Keep::Link)?;
-            Ok(())
-        };
-        let put = put_link(
-            &from,
-            &first.name,
-            &to,
-            &later.name,
-            shared.add_only,
-            back_up,
-        );
-        or_undone(put, as_it_was.as_ref(), &to, &later.name)
-            .map_err(|e| StoreError::from_io(&path, "make the further name", e))
+        let (old, name, add_only) = (&first.name, &later.name, shared.add_only);
+        let put = shared.replacing(&to, name, &shared.below_top(&path), |back_up| {
+            put_link(&from, old, &to, name, add_only, back_up)
+        });
+        put.map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
     let is_there = matches!(made, Some(Ok(_)));
     if is_there {

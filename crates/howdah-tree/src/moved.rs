@@ -133,15 +133,8 @@ impl Leaving {
 pub(crate) fn would_remove(dir: &SourceDir, name: &OsStr, book: &Book) {
     // Whoever reads what is in it says why it cannot be opened.
     let Ok(open) = dir.open() else { return };
-    let why = unwritable::will_protect(&open, name).or_else(|| {
-        Some(
-            unwritable::takes_names(&open, false)
-                .err()?
-                .to_string()
-                .into(),
-        )
-    });
-    if let Some(why) = why {
+    if let Err(e) = unwritable::lets_go(&open, name, false) {
+        let why = unwritable::will_protect(&open, name).unwrap_or_else(|| e.to_string().into());
         let what = format!("would be at the destination, and could not be removed here: {why}");
         book.trouble(Trouble::Failed, &dir.shown(name), what);
     }

@@ -173,22 +173,14 @@ fn holds_secrets(command: &Command) -> bool {
 /// Whether it reads and writes files of others, or serves them: for that a process must be able to open some at a time.
 fn opens_many(command: &Command) -> bool {
     match command {
-        Command::Cp(_)
-        | Command::Sync(_)
-        | Command::Verify(_)
-        | Command::Ls(_)
-        | Command::Du(_)
-        | Command::Clean(_)
-        | Command::Plan(_)
-        | Command::Finish(_)
-        | Command::Serve(_)
-        | Command::Receipt(_)
-        | Command::Bench(_)
-        | Command::Predict(_) => true,
+        // They look at what copies have left.
+        Command::Finish(_) | Command::Receipt(_) => true,
+        Command::Key(_) => false,
+        // These tell a daemon what to do.
         #[cfg(target_os = "linux")]
-        Command::Daemon(_) => true,
-        Command::Internal(command) => matches!(command, InternalCommand::FarEnd),
-        _ => false,
+        Command::Job(_) | Command::Schedule(_) | Command::Watch(_) => false,
+        // Who has a key of its own has it for that.
+        other => holds_secrets(other),
     }
 }
 

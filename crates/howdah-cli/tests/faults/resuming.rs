@@ -4,14 +4,17 @@
 use crate::support::place::{content, hash_of};
 use crate::support::process::{Done, Input, Server};
 use crate::support::relay::{Fate, Relay, Way};
-use crate::support::{Host, Site, await_kept, parts};
+use crate::support::{Host, Site, await_kept, await_no_parts, parts};
 use rustix::process::Signal;
 use std::fs;
+use std::time::Duration;
 
 // As `howdah --help` lists them.
 const CANCELLED: i32 = 12;
 
 const SIZE: usize = 60 << 20;
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A put that is interrupted when a part of the file is there and on record.
 fn interrupted(site: &Site, server: &Server) -> Done {
@@ -31,6 +34,8 @@ fn copy(site: &Site, server: &Server, options: &[&str]) -> (Done, u64) {
     let done = site.copy_with(Host::Here, &args, Input::None);
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert_eq!(hash_of(&site.root("target")), hash_of(&source));
+    // The server may yet be about to end the copy that was interrupted.
+    await_no_parts(&site.root(""), PATIENCE);
     site.assert_nothing_half_done();
     let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
     (done, resumed)

@@ -11,7 +11,6 @@ mod same;
 mod twins;
 mod way;
 
-use super::backup::Keep;
 use super::codec::{AnswerWriter, ManifestReader, refused};
 use super::delete::{Deleter, Extra, Extras, Inventory};
 use super::existing::until_room;
@@ -20,7 +19,6 @@ use super::hashing::Hashers;
 use super::ignored::{Told, Version};
 use super::ignores;
 use super::inside::{Above, Way, number};
-use super::kept::or_undone;
 use super::links::{LinkLater, is_link_to, link_later, note_no_symlink, put_symlink, why_symlink};
 use super::names::PART_BYTES;
 use super::names::kind;
@@ -681,14 +679,10 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let put = || {
-            let mut as_it_was = None;
-            let back_up = || {
-                let below = self.below_top(&dir, &name);
-                as_it_was = shared.back_up(&fd, &name, &below, Keep::Link)?;
-                Ok(())
-            };
-            let put = put_symlink(&fd, &name, target, kept, shared.add_only, back_up);
-            or_undone(put, as_it_was.as_ref(), &fd, &name)
+            let below = self.below_top(&dir, &name);
+            shared.replacing(&fd, &name, &below, |back_up| {
+                put_symlink(&fd, &name, target, kept, shared.add_only, back_up)
+            })
         };
         match until_room(shared, &path, "make the link", put)? {
             Ok((made, not_kept)) => {

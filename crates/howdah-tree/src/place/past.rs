@@ -413,6 +413,30 @@ mod tests {
         assert_eq!(at("", ".."), None);
     }
 
+    /// H17: whoever compares with what lies in there learns what another key's hosts have moved.
+    #[test]
+    fn h18_nobody_compares_with_what_is_in_the_room_of_a_plan() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let target = TreeTarget::below_to_make(&root, Path::new("a/b"), true).unwrap();
+        let asks_for = |dir: &str| {
+            let options = TreeOptions {
+                link_dest: vec![dir.to_owned()],
+                ..TreeOptions::default()
+            };
+            check(&options, &target)
+        };
+        let room = ".x.0123456789abcdef.howdah-plan";
+        for path in [format!("../{room}"), format!("/{room}/7"), room.to_owned()] {
+            let refused = asks_for(&path);
+            assert!(
+                matches!(refused, Err(StoreError::NotFound { .. })),
+                "{path}: {refused:?}"
+            );
+        }
+        assert!(asks_for("../old").is_ok());
+    }
+
     #[test]
     fn a_directory_is_seen_from_a_place_that_is_not_there_yet() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! What is of another kind than what comes, and has its name.
 
 use super::super::backup::{self, Keep};
-use super::super::delete::{Act, Depth, would_go};
+use super::super::delete::{Act, Depth};
 use super::super::ignored::{Rules, Told, Version};
 use super::super::ignores;
 use super::super::links::LinkLater;
@@ -53,7 +53,7 @@ impl Placer<'_> {
         let counted = self.may_go(1);
         counted.map_err(|why| format!("is {is} there, with which {why}"))?;
         if shared.options.dry_run {
-            return would_go(fd, name).map_err(|e| {
+            return unwritable::lets_go(fd, name, true).map_err(|e| {
                 let why = unwritable::from_changing(fd, &path, "remove", e);
                 format!("is {is} there, which cannot be replaced: {why}")
             });
@@ -123,7 +123,7 @@ impl Placer<'_> {
                     Ok(names == 0)
                 });
                 return match is_empty {
-                    Ok(true) => would_go(fd, name).map_err(|e| {
+                    Ok(true) => unwritable::lets_go(fd, name, true).map_err(|e| {
                         let why = unwritable::from_changing(fd, path, "remove", e);
                         format!("{STAYS} cannot be removed: {why}")
                     }),

@@ -45,7 +45,8 @@ const KINDS: [(u64, &str); 22] = [
     (0x7371_7368, "squashfs"),
 ];
 
-/// What the kernel makes when it is read, of include/uapi/linux/magic.h: no file can be kept there. A copy refuses the same ones.
+/// What the kernel makes when it is read, of include/uapi/linux/magic.h: no file can be kept there. A copy refuses the same ones (`is_view` of
+/// howdah-store).
 const VIEWS: [(u64, &str); 13] = [
     (0x9fa0, "proc"),
     (0x6265_6572, "sysfs"),
