@@ -6,7 +6,7 @@
 
 use crate::own_file;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use howdah::Location;
 use howdah_core::Span;
 use std::ffi::OsStr;
@@ -105,11 +105,12 @@ const OF_LEASES: [&str; 29] = [
     "each_file",
 ];
 
-/// What a pipe has not. The flags of trees are told of with these words by `howdah cp`, too, where they are a habit.
-const NOT_OF_STREAMS: [&str; 28] = [
+/// What a pipe has not. Those that are a habit are silent there.
+const NOT_OF_STREAMS: [&str; 29] = [
     "recursive",
     "preserve",
     "archive",
+    "numeric_ids",
     "checksum",
     "dry_run",
     "size_only",
@@ -425,7 +426,20 @@ fn last_name(place: &Location) -> Option<&OsStr> {
     }
 }
 
-fn is_given(matches: &ArgMatches, id: &str) -> bool {
+/// Whether an option is about files and directories only.
+pub(crate) fn is_of_files(arg: &Arg) -> bool {
+    NOT_OF_STREAMS.contains(&arg.get_id().as_str())
+}
+
+/// Whether one of the places is a pipe, or made up.
+pub(crate) fn names_stream(command: &Command, own: &ArgMatches) -> bool {
+    let places = command
+        .get_positionals()
+        .filter_map(|arg| own.try_get_many(arg.get_id().as_str()).ok().flatten());
+    places.flatten().any(is_stream)
+}
+
+pub(crate) fn is_given(matches: &ArgMatches, id: &str) -> bool {
     matches!(matches.try_contains_id(id), Ok(true))
         && matches.value_source(id) == Some(ValueSource::CommandLine)
 }

@@ -124,7 +124,7 @@ impl FromStr for Allowed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
+        match &*text.to_ascii_lowercase() {
             "none" | "off" | "unlimited" => Ok(Self::Unlimited),
             "pause" => Ok(Self::Nothing),
             _ => match units::parse_rate(text) {
@@ -133,7 +133,7 @@ impl FromStr for Allowed {
                     "{rate} is too little for a connection to stay alive; at least {}, or 'pause'",
                     Throttle::MIN
                 )),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(format!("{error}; 'none' is no limit")),
             },
         }
     }
@@ -148,8 +148,7 @@ impl FromStr for Limit {
             otherwise: Allowed::Unlimited,
             text: text.trim().to_owned(),
         };
-        let lower = text.to_ascii_lowercase();
-        let entries: Vec<&str> = lower.split(',').map(str::trim).collect();
+        let entries: Vec<&str> = text.split(',').map(str::trim).collect();
         if entries.len() > MAX_SLOTS {
             return Err(format!("more than {MAX_SLOTS} entries"));
         }
@@ -158,7 +157,8 @@ impl FromStr for Limit {
             if otherwise.is_some() {
                 return Err(format!("nothing may follow the last resort; {EXAMPLE}"));
             }
-            if let Some(rest) = entry.strip_prefix("else ") {
+            let (first, rest) = entry.split_once(' ').unwrap_or((entry, ""));
+            if first.eq_ignore_ascii_case("else") && !rest.is_empty() {
                 otherwise = Some(rest.trim().parse()?);
             } else if entry.contains(':') {
                 limit.slots.push(slot(entry)?);
@@ -184,7 +184,8 @@ fn slot(entry: &str) -> Result<Slot, String> {
         (EVERY_DAY, first, rest)
     } else {
         let (times, value) = rest.trim().split_once(' ').ok_or_else(wrong)?;
-        (weekdays(first).ok_or_else(wrong)?, times, value)
+        let days = weekdays(&first.to_ascii_lowercase()).ok_or_else(wrong)?;
+        (days, times, value)
     };
     let (from, to) = times.split_once('-').ok_or_else(wrong)?;
     let from = minutes(from)
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn days_and_nights() {
         let text =
-            "Mon-Fri 08:00-18:00 100mbit, sat-sun 22:00-06:00 pause, 23:00-24:00 none, else 1Gbit";
+            "Mon-Fri 08:00-18:00 100mbit, sat-sun 22:00-06:00 Pause, 23:00-24:00 none, Else 1Gbit";
         let limit: Limit = text.parse().unwrap();
         let at = |day, hour: u16| limit.at(day, hour * 60);
         assert_eq!(at(0, 9), mbit(100));
@@ -273,6 +274,9 @@ mod tests {
         for (text, part) in [
             ("", "not a rate"),
             ("10", "10gbit"),
+            ("0", "'none' is no limit"),
+            ("1MB", "'1MB' is not a rate"),
+            ("Mon 08:00-18:00 1GB, ELSE none", "'1GB' is not a rate"),
             ("1kbit", "at least 64.0 kbit/s"),
             ("08:00-18:00", "cannot be read"),
             ("08:00-08:00 1gbit", "begins when it ends"),

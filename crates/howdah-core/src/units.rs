@@ -137,21 +137,26 @@ pub fn parse_bytes(text: &str) -> Result<u64, ParseUnitError> {
     u64::try_from(bytes / scale).map_err(|_| too_large())
 }
 
-/// Reads a span of time: `100ms`, `20s`, `50us`, `2min`; `0` needs no unit.
+/// Reads a span of time: `100ms`, `20s`, `50us`, `2min`, `12h`, `30d`; `0` needs no unit.
 pub fn parse_span(text: &str) -> Result<Span, ParseUnitError> {
-    parse(text, "time", "100ms, 20s or 50us", |unit, number| {
-        Some(match unit {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" | "sec" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            "" if number == 0.0 => 1.0,
-            _ => return None,
-        })
-    })
+    parse(
+        text,
+        "time",
+        "100ms, 20s, 5min, 12h or 30d",
+        |unit, number| {
+            Some(match unit {
+                "ns" => 1e-9,
+                "us" | "µs" => 1e-6,
+                "ms" => 1e-3,
+                "s" | "sec" => 1.0,
+                "m" | "min" => 60.0,
+                "h" => 3600.0,
+                "d" => 86_400.0,
+                "" if number == 0.0 => 1.0,
+                _ => return None,
+            })
+        },
+    )
     .map(Span::from_secs_f64)
 }
 

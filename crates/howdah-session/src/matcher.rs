@@ -69,6 +69,22 @@ impl<'a> Parsed<'a> {
         }
     }
 
+    /// `dir/***` is a directory and all that is in it, as in rsync; of any other pattern it is that.
+    fn spelt_out(&self) -> Vec<Parsed<'_>> {
+        let of = |body, only_dirs| Parsed {
+            body: Cow::Borrowed(body),
+            anchored: self.anchored,
+            only_dirs,
+        };
+        match self.body.strip_suffix("/***") {
+            Some(dir) if !dir.is_empty() => vec![
+                of(dir, true),
+                of(&self.body[..dir.len() + 3], self.only_dirs),
+            ],
+            _ => vec![of(&self.body, self.only_dirs)],
+        }
+    }
+
     fn is_wild(&self) -> bool {
         self.body.contains(['*', '?', '[', '{', '}', '\\'])
     }
@@ -113,7 +129,9 @@ impl Matcher {
                 return Err(refused(rule.pattern, "it is empty"));
             }
             if parsed.is_wild() {
-                compiler.parse(rule.pattern, &parsed)?;
+                for parsed in parsed.spelt_out() {
+                    compiler.parse(rule.pattern, &parsed)?;
+                }
             }
         }
         Ok(())
@@ -238,16 +256,18 @@ impl Compiler {
 
     fn add(&mut self, pattern: &str, parsed: &Parsed<'_>, number: u32) -> Result<(), SessionError> {
         let before = self.all_bytes;
-        let globs = self.parse(pattern, parsed)?;
-        let is_full = self.open.len() + globs.len() > TOGETHER || self.open_bytes > TOGETHER_BYTES;
-        if is_full && !self.open.is_empty() {
-            self.close()?;
+        for parsed in parsed.spelt_out() {
+            let globs = self.parse(pattern, &parsed)?;
+            let is_full =
+                self.open.len() + globs.len() > TOGETHER || self.open_bytes > TOGETHER_BYTES;
+            if is_full && !self.open.is_empty() {
+                self.close()?;
+            }
+            self.owners
+                .extend(globs.iter().map(|_| (number, parsed.only_dirs)));
+            self.open.extend(globs);
         }
         self.open_bytes += self.all_bytes - before;
-        for glob in globs {
-            self.open.push(glob);
-            self.owners.push((number, parsed.only_dirs));
-        }
         Ok(())
     }
 
@@ -448,6 +468,38 @@ mod tests {
                 Some(expected)
             );
         }
+    }
+
+    /// T22: people who come from rsync write it.
+    #[test]
+    fn t22_three_stars_behind_a_slash_are_the_directory_and_what_is_in_it() {
+        let first = |pattern: &str, path: &str, is_dir| {
+            let rules = list(&[pattern.to_owned()]);
+            let matcher = Matcher::new(&rules).expect("a pattern");
+            matcher.first(&rules, Path::new(path), is_dir).is_some()
+        };
+        for (pattern, path, is_dir, matches) in [
+            ("foo/***", "foo", true, true),
+            ("foo/***", "foo", false, false),
+            ("foo/***", "x/foo", true, true),
+            ("foo/***", "foo/a/b", false, true),
+            ("foo/***", "food", true, false),
+            ("/foo/***", "x/foo", true, false),
+            ("/foo/***", "foo/a", false, true),
+            ("/f*/***", "food", true, true),
+            ("/f*/***", "food/a", false, true),
+            ("foo/***/", "foo", true, true),
+            ("foo/***/", "foo/a", false, false),
+            ("foo/***/", "foo/a", true, true),
+            ("foo/**", "foo", true, false),
+            ("/***", "a", false, true),
+            ("***", "a/b", true, true),
+        ] {
+            let found = first(pattern, path, is_dir);
+            assert_eq!(found, matches, "{pattern} {path} {is_dir}");
+        }
+        let rules = list(&["foo/***".to_owned()]);
+        assert!(Matcher::check(&rules).is_ok());
     }
 
     #[test]

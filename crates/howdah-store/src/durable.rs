@@ -12,6 +12,7 @@ use crate::same;
 use crate::stale::{self, Lock, temp_name};
 use crate::times::keeping_times;
 use crate::unwritable;
+use crate::way::Way;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -30,6 +31,8 @@ pub(crate) struct Place {
     /// What had the target's name when we began.
     before: Option<Identity>,
     links: Links,
+    /// How the directory was found, if nobody else looks whether it is still there.
+    way: Option<Way>,
 }
 
 /// What becomes of a symbolic link that has the target's name. It is never followed.
@@ -57,7 +60,14 @@ impl Place {
             dir,
             name: name.to_owned(),
             path: path.to_path_buf(),
+            way: None,
         })
+    }
+
+    /// It is an error if that leads elsewhere when the file is complete.
+    pub(crate) fn found_by(mut self, way: Way) -> Self {
+        self.way = Some(way);
+        self
     }
 
     /// Whether something had the name.
@@ -303,7 +313,12 @@ impl PartFile {
             // Somebody had it when this copy began, perhaps one whose peer is gone. He finds another file in his place whenever he ends.
             stale::condemn_part(self.dir(), &usual);
         }
-        Ok(())
+        match &self.place.way {
+            Some(way) if !way.leads_to(self.dir()) => Err(StoreError::Elsewhere {
+                path: path.to_path_buf(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Removes the journal, if there is one.
@@ -322,6 +337,7 @@ impl PartFile {
             path,
             before,
             links,
+            ..
         } = &self.place;
         if !matches!(*state, State::Temporary | State::Kept(_)) {
             return Err(StoreError::other(path, "publish", "the copy was aborted"));

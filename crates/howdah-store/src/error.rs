@@ -30,6 +30,14 @@ pub enum StoreError {
         /// The link.
         path: PathBuf,
     },
+    /// Symbolic links lead to each other.
+    #[error(
+        "{path:?} leads nowhere: the symbolic links on the way lead in a circle, or are too many; -r copies a link itself"
+    )]
+    Circular {
+        /// What was named.
+        path: PathBuf,
+    },
     /// The directory that the target is to lie in does not exist. None is made on the way: a
     /// misspelt name would become a tree.
     #[error(
@@ -99,7 +107,7 @@ pub enum StoreError {
         why: Cow<'static, str>,
     },
     /// The path is not a plain path below its root.
-    #[error("{path:?} is refused: {reason}; name a file below the root, like \"dir/file\"")]
+    #[error("{path:?} is refused: {reason}; {}", allowed(reason))]
     PathEscapes {
         /// The path as it was given (shortened if it is very long).
         path: PathBuf,
@@ -129,6 +137,15 @@ pub enum StoreError {
     /// Another program created, replaced or modified the target during the transfer.
     #[error("{path:?} was changed by another program during the copy and has been left alone")]
     TargetChanged {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The file is complete and has its name, in a directory that is not the one any more that was named.
+    #[error(
+        "{path:?} is not where it was to be: another program has renamed or replaced the directory that it lies in during the \
+         copy, or what that lies in. It lies in the one that it was; move it from there, or copy again"
+    )]
+    Elsewhere {
         /// The target.
         path: PathBuf,
     },
@@ -244,6 +261,14 @@ fn alike(name: &Path) -> String {
         return "stand for what is in them".to_owned();
     }
     format!("are called {:?}", name.to_string_lossy())
+}
+
+/// What to do about a path that is refused for that.
+fn allowed(reason: &str) -> &'static str {
+    match reason {
+        reason if reason.contains("longer than") => "take a shorter one",
+        _ => "name a file below the root, like \"dir/file\"",
+    }
 }
 
 /// What to do about something that a file cannot replace.

@@ -85,6 +85,7 @@ pub mod threads;
 pub mod times;
 mod tree;
 pub mod unwritable;
+mod way;
 pub mod worker;
 
 pub use batch::{Batch, Part};

@@ -4,7 +4,7 @@ mod found;
 
 use crate::descriptors::opened;
 use crate::plain::check;
-use crate::{StoreError, unwritable};
+use crate::{StoreError, unwritable, way};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -32,15 +32,16 @@ const DIR_FLAGS: OFlags = OFlags::RDONLY
 /// * The kernel is the second wall: `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`,
 ///   and `RESOLVE_NO_SYMLINKS` for writing. Where there is no `openat2`, each component is opened
 ///   by itself with `O_NOFOLLOW`: then no symbolic link is followed at all.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Root {
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
+    /// For messages.
     path: PathBuf,
     openat2: bool,
     /// Links may lead out.
     of_user: bool,
     /// It was opened there, so that it can be looked at again.
-    by_path: bool,
+    opened_at: Option<PathBuf>,
 }
 
 impl Root {
@@ -54,7 +55,7 @@ impl Root {
                 e => StoreError::from_io(path, "open the directory", e),
             })?;
         Ok(Self {
-            by_path: true,
+            opened_at: Some(path.to_path_buf()),
             ..Self::of_dir(dir, path)
         })
     }
@@ -62,11 +63,11 @@ impl Root {
     /// The same of a directory that is open already; `path` is for messages.
     pub fn of_dir(dir: OwnedFd, path: &Path) -> Self {
         Self {
-            dir,
+            dir: Arc::new(dir),
             path: path.to_path_buf(),
             openat2: cfg!(target_os = "linux"),
             of_user: false,
-            by_path: false,
+            opened_at: None,
         }
     }
 
@@ -81,7 +82,7 @@ impl Root {
     /// The same for somebody who does not learn where it lies: messages name what is below it, and nothing that it lies in.
     #[must_use]
     pub fn untold(mut self) -> Self {
-        (self.path, self.by_path) = (PathBuf::new(), false);
+        self.path = PathBuf::new();
         self
     }
 
@@ -92,14 +93,8 @@ impl Root {
 
     /// Whether the path that it was opened by leads to it still. What cannot be told is as it was.
     pub fn is_in_place(&self) -> bool {
-        if !self.by_path {
-            return true;
-        }
-        match (rustix::fs::fstat(&self.dir), rustix::fs::stat(&*self.path)) {
-            (Ok(was), Ok(now)) => (was.st_dev, was.st_ino) == (now.st_dev, now.st_ino),
-            (_, Err(Errno::NOENT | Errno::NOTDIR)) => false,
-            _ => true,
-        }
+        let path = self.opened_at.as_ref();
+        path.is_none_or(|path| way::is_same(&self.dir, rustix::fs::stat(path)))
     }
 
     /// Whether links may lead out of it.
@@ -170,21 +165,39 @@ impl Root {
 
     /// Opens a regular file below the root for reading. Links that stay below are followed.
     pub fn open_read(&self, path: &Path) -> Result<File, StoreError> {
-        found::open_regular(path, |flags| self.open_below(path, flags))
+        let shown = self.path.join(path);
+        let opened = found::open_regular(&shown, |flags| self.open_below(path, flags));
+        opened.map_err(|error| match error {
+            StoreError::NotFound { path: named } if self.is_link(path) => {
+                StoreError::Dangling { path: named }
+            }
+            error => error,
+        })
+    }
+
+    fn is_link(&self, path: &Path) -> bool {
+        let stat = self.open_parent(path).map(|(above, name)| {
+            rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_mode)
+        });
+        matches!(stat, Ok(Ok(mode)) if FileType::from_raw_mode(mode) == FileType::Symlink)
     }
 
     /// Opens something below the root. Links that stay below are followed.
     pub(crate) fn open_below(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, StoreError> {
         let names = check(path)?;
+        let shown = || self.path.join(path);
         let fd = if self.openat2 {
             match beneath(self.dir.as_fd(), path, flags, false) {
                 Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, flags),
+                Err(Errno::LOOP) if leads_in_a_circle(self.dir.as_fd(), path) => {
+                    return Err(StoreError::Circular { path: shown() });
+                }
                 result => result,
             }
         } else {
             self.walk(&names, flags)
         };
-        fd.map_err(|e| resolve_error(path, "open", e))
+        fd.map_err(|e| resolve_error(&shown(), "open", e))
     }
 
     /// The directory itself.
@@ -357,6 +370,9 @@ pub(crate) fn open_local(path: &Path) -> Result<File, StoreError> {
             Errno::NOENT if path.is_symlink() => StoreError::Dangling {
                 path: path.to_path_buf(),
             },
+            Errno::LOOP => StoreError::Circular {
+                path: path.to_path_buf(),
+            },
             e => StoreError::from_io(path, "open", e),
         })
     })
@@ -435,6 +451,22 @@ fn beneath(
         }
     }
     Err(last)
+}
+
+/// Whether it is the number of links that keeps a path from being followed, and not what one of them is.
+#[cfg(target_os = "linux")]
+fn leads_in_a_circle(dir: BorrowedFd<'_>, path: &Path) -> bool {
+    let (flags, beneath) = (
+        OFlags::PATH | OFlags::CLOEXEC,
+        rustix::fs::ResolveFlags::BENEATH,
+    );
+    let found = opened(|| rustix::fs::openat2(dir, path, flags, Mode::empty(), beneath));
+    found.is_err_and(|errno| errno == Errno::LOOP)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn leads_in_a_circle(_: BorrowedFd<'_>, _: &Path) -> bool {
+    false
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -8,6 +8,7 @@ use crate::journal::{Journal, speaks_of};
 use crate::root;
 use crate::stale::{self, Lock};
 use crate::tree::Node;
+use crate::way::Way;
 use crate::{Root, StoreError};
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
@@ -78,7 +79,8 @@ impl Target {
     /// A path from the network, below a root. No symbolic link is followed; its directory must exist.
     pub fn open(root: &Root, path: &Path) -> Result<Self, StoreError> {
         let (dir, name) = root.open_parent(path).map_err(no_directory)?;
-        Ok(Self::find(Place::new(dir, name, path, Links::Stay)?))
+        let place = Place::new(dir, name, &root.path().join(path), Links::Stay)?;
+        Ok(Self::find(place.found_by(Way::above_in(root, path))))
     }
 
     /// A name in an open directory; `path` is for messages. When its content is complete, `prepare` gives it
@@ -97,7 +99,8 @@ impl Target {
     /// A path that the user of this process names.
     pub fn open_local(path: &Path) -> Result<Self, StoreError> {
         let (dir, name) = root::open_local_parent(path).map_err(no_directory)?;
-        Ok(Self::find(Place::new(dir, name, path, Links::Stay)?))
+        let place = Place::new(dir, name, path, Links::Stay)?;
+        Ok(Self::find(place.found_by(Way::above(path))))
     }
 
     /// Whether something has the name already and would be replaced.

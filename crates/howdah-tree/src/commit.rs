@@ -294,6 +294,7 @@ impl Committer<'_> {
             match given {
                 Ok(()) => {
                     add(&self.book.files, 1);
+                    add(&self.book.bytes, file.bytes);
                     self.book.set_current(&wanted.path());
                     self.placed.put(wanted, file.bytes, Some(file.hash));
                 }

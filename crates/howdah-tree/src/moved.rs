@@ -135,7 +135,8 @@ pub(crate) fn would_remove(dir: &SourceDir, name: &OsStr, book: &Book) {
     let Ok(open) = dir.open() else { return };
     if let Err(e) = unwritable::lets_go(&open, name, false) {
         let why = unwritable::will_protect(&open, name).unwrap_or_else(|| e.to_string().into());
-        let what = format!("would be at the destination, and could not be removed here: {why}");
+        let what =
+            format!("would be at the destination, and could not be removed from the source: {why}");
         book.trouble(Trouble::Failed, &dir.shown(name), what);
     }
 }
@@ -170,7 +171,8 @@ fn remove(leaver: &Leaver, growing: bool, book: &Book) {
         Err(e) => {
             let why = unwritable::protection(&dir, &leaver.name).filter(|_| e == Errno::PERM);
             let why = why.unwrap_or_else(|| e.to_string().into());
-            let what = format!("is at the destination, and could not be removed here: {why}");
+            let what =
+                format!("is at the destination, and could not be removed from the source: {why}");
             book.trouble(Trouble::Failed, &shown, what);
         }
     }

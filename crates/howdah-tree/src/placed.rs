@@ -62,7 +62,7 @@ impl PlacedFiles {
             with_kept: options.tells_files && options.tells_all && listens,
             top: OnceLock::new(),
             called: OnceLock::new(),
-            sum: options.sums.then(FilesSum::new),
+            sum: (options.sums && !options.dry_run).then(FilesSum::new),
             firsts: Mutex::default(),
             wake,
         }

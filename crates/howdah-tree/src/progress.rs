@@ -23,7 +23,7 @@ impl TreeProgress {
     pub(crate) fn of(book: &Book) -> Self {
         Self {
             files: get(&book.files),
-            bytes: get(&book.bytes),
+            bytes: get(&book.bytes).max(get(&book.come_bytes)),
             unchanged: get(&book.unchanged) + get(&book.linked),
             wanted_files: get(&book.wanted_files),
             wanted_bytes: get(&book.wanted_bytes),

@@ -265,6 +265,7 @@ impl TreeReceiver {
         let (book, wanted) = (&self.shared.book, target.wanted);
         add(&book.files, 1);
         add(&book.bytes, wanted.size);
+        add(&book.come_bytes, wanted.size);
         add(&book.resumed_bytes, target.held_bytes);
         self.shared.placed.put_durable(&wanted, wanted.size, hash);
         drop(wanted);
@@ -458,7 +459,7 @@ impl Shared {
             self.unsettled.release(1);
             return Ok(());
         }
-        add(&self.book.bytes, len);
+        add(&self.book.come_bytes, len);
         let unwritten = Unwritten {
             wanted,
             bytes,
@@ -544,6 +545,7 @@ impl Shared {
         match &settled {
             Ok(()) => {
                 add(&self.book.files, 1);
+                add(&self.book.bytes, next.bytes.len() as u64);
                 self.placed.put(wanted, wanted.size, Some(next.hash));
             }
             Err(error) => self.book.note(Trouble::Failed, || error.to_string()),

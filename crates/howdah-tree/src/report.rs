@@ -30,6 +30,8 @@ pub(crate) enum Trouble {
 pub(crate) struct Book {
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// What has come, whether it gets a name or not.
+    pub(crate) come_bytes: AtomicU64,
     pub(crate) resumed_bytes: AtomicU64,
     pub(crate) unchanged: AtomicU64,
     pub(crate) linked: AtomicU64,

@@ -161,7 +161,7 @@ impl TreeSender {
         let shared = Arc::new(Shared {
             options: options.clone(),
             book: Book::default(),
-            sum: options.sums.then(FilesSum::new),
+            sum: (options.sums && !options.dry_run).then(FilesSum::new),
             offered: Queue::new(WAITING_FILES),
             jobs: Queue::new(4 * READERS),
             order: Queue::new(4096),

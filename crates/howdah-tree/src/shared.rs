@@ -115,7 +115,7 @@ impl Shared {
         let top = || self.root.open_dir(Path::new("")).ok();
         match above.next().or_else(top) {
             Some(place) => {
-                let (wanted, come) = (get(&self.book.wanted_bytes), get(&self.book.bytes));
+                let (wanted, come) = (get(&self.book.wanted_bytes), get(&self.book.come_bytes));
                 error.with_space(place, Some(wanted.saturating_sub(come)))
             }
             None => error,

@@ -8,7 +8,7 @@ use super::tests::recursive;
 use super::*;
 use howdah_session::entry::{Entry, Meta};
 use howdah_session::{Answer, TreeOptions, TreeReport};
-use howdah_store::StoreError;
+use howdah_store::{Root, StoreError};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -42,8 +42,11 @@ struct ByHand {
 
 impl ByHand {
     fn to(at: &Path, options: &TreeOptions) -> Self {
+        Self::into(TreeTarget::local(at).unwrap(), options)
+    }
+
+    fn into(target: TreeTarget, options: &TreeOptions) -> Self {
         let wake: howdah_store::Wake = Arc::new(|| {});
-        let target = TreeTarget::local(at).unwrap();
         let (receiver, ends) = TreeReceiver::start(target, false, options, false, wake).unwrap();
         Self {
             receiver,
@@ -188,11 +191,39 @@ fn a_destination_that_is_renamed_meanwhile_is_a_failure_and_nothing_is_lost() {
     }
 }
 
+/// T20: the same of a root that is served, which is not named to whoever writes there.
+#[test]
+fn t20_a_root_that_is_renamed_meanwhile_is_a_failure_too() {
+    for anew in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (served, elsewhere) = (dir.path().join("served"), dir.path().join("elsewhere"));
+        fs::create_dir(&served).unwrap();
+        let root = Arc::new(Root::open(&served).unwrap().untold());
+        let target = TreeTarget::below_to_make(&root, Path::new(""), false).unwrap();
+        let mut copy = ByHand::into(target, &recursive());
+        copy.tell([file("f", 3)]);
+        fs::rename(&served, &elsewhere).unwrap();
+        if anew {
+            fs::create_dir(&served).unwrap();
+        }
+        let report = copy.end(&packed(b"abc"));
+        let notes = &report.notes;
+        assert_eq!((report.failed, report.bytes), (1, 3), "{anew}: {notes:?}");
+        let told = notes[0].starts_with("\".\": ") && notes[0].contains("renamed or replaced");
+        assert!(told, "{notes:?}");
+        assert_eq!(fs::read(elsewhere.join("f")).unwrap(), b"abc");
+    }
+}
+
 #[test]
 fn a_file_whose_directory_is_renamed_meanwhile_is_named() {
     let (report, notes) = with_directory_renamed(Some(b"abc"), false);
-    // The file and the directory.
-    assert_eq!((report.failed, report.files), (2, 0), "{notes:?}");
+    // The file and the directory. What came has no name, and does not count.
+    assert_eq!(
+        (report.failed, report.files, report.bytes),
+        (2, 0, 0),
+        "{notes:?}"
+    );
     assert!(notes.iter().any(|note| note.contains("d/f\"")), "{notes:?}");
     assert!(
         !notes.iter().any(|note| note.contains("does not exist")),
@@ -234,4 +265,33 @@ fn what_is_not_replaced_after_all_is_not_in_the_directory_for_backups() {
     assert_eq!((report.files, report.failed), (1, 0), "{:?}", report.notes);
     let kept = fs::read(dir.path().join(".old/f")).unwrap();
     assert_eq!(kept, b"what is there");
+}
+
+/// T11: of the one file that is named it is not known which is meant, the link or what it points to, with `-p` and `-a` as without.
+#[test]
+fn t11_a_single_file_takes_the_place_of_no_link_that_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("dir")).unwrap();
+    let root = Arc::new(Root::open(dir.path()).unwrap().untold());
+    for target in ["dir", "nothing"] {
+        let _ = fs::remove_file(at("link"));
+        std::os::unix::fs::symlink(target, at("link")).unwrap();
+        let target = TreeTarget::below_to_make(&root, Path::new("link"), false).unwrap();
+        let mut copy = ByHand::into(target, &recursive());
+        copy.tell([file("f", 3)]);
+        let mut error = None;
+        within_20_s(|| {
+            error = match copy.receiver.poll_outcome() {
+                Some(Err(StoreError::Aborted)) | None => None,
+                Some(outcome) => Some(outcome.unwrap_err()),
+            };
+            error.is_some()
+        });
+        assert!(
+            matches!(error, Some(StoreError::TargetIsLink { .. })),
+            "{error:?}"
+        );
+        assert!(at("link").is_symlink() && !at("dir/f").exists());
+    }
 }

@@ -287,7 +287,12 @@ impl<'a> Client<'a> {
         let tree = self.tree_report.as_ref().filter(|tree| tree.files > 0);
         let hash = tree.map_or(self.hash, |tree| tree.blake3);
         let bytes = self.progress.bytes;
-        let moved = bytes.saturating_sub(self.held_bytes);
+        // What would be moved is neither moved nor verified.
+        let moved = if self.task.is_dry_run() {
+            0
+        } else {
+            bytes.saturating_sub(self.held_bytes)
+        };
         Ok(Summary {
             bytes,
             resumed_bytes: self.held_bytes,
@@ -303,7 +308,7 @@ impl<'a> Client<'a> {
             mtu: sender.mtu,
             sender: sender.into(),
             receiver: receiver.into(),
-            verified: match (judge.hashed, judge.reread) {
+            verified: match (judge.hashed && !self.task.is_dry_run(), judge.reread) {
                 (true, true) => "reread",
                 (true, false) => "blake3",
                 (false, _) => "aead",

@@ -147,7 +147,9 @@ impl std::error::Error for Error {}
 /// A storage failure as the library's error.
 pub(crate) fn from_store(error: &StoreError) -> Error {
     let kind = match error {
-        StoreError::NotFound { .. } | StoreError::Dangling { .. } => ErrorKind::NotFound,
+        StoreError::NotFound { .. } | StoreError::Dangling { .. } | StoreError::Circular { .. } => {
+            ErrorKind::NotFound
+        }
         StoreError::NoDirectory { .. }
         | StoreError::PathEscapes { .. }
         | StoreError::PermissionDenied { .. }
@@ -158,6 +160,8 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::TargetIsLink { .. }
         | StoreError::MayOnlyAdd { .. }
         | StoreError::OverQuota { .. }
+        | StoreError::Elsewhere { .. }
+        | StoreError::NameTooLong { .. }
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
         StoreError::NoSpace { .. } => ErrorKind::NoSpace,
         StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,

@@ -109,8 +109,16 @@ impl Task {
     pub(crate) fn is_copy(&self) -> bool {
         match self {
             Self::Put { .. } | Self::PutLease(_) | Self::Get { .. } | Self::Range(..) => true,
-            Self::PutTree { options, .. } | Self::GetTree { options, .. } => !options.dry_run,
+            Self::PutTree { .. } | Self::GetTree { .. } => !self.is_dry_run(),
             Self::Look(..) | Self::Describe { .. } | Self::Ask { .. } | Self::Files { .. } => false,
+        }
+    }
+
+    /// Whether it is only told what would be moved.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        match self {
+            Self::PutTree { options, .. } | Self::GetTree { options, .. } => options.dry_run,
+            _ => false,
         }
     }
 

@@ -160,7 +160,8 @@ impl Args for Rules {
                 "Leave out what matches (may be repeated)",
                 "Leave out what matches (may be repeated)\n\n\
                  The first of --include and --exclude that matches a name counts; what none matches takes \
-                 part. '*' and '?' match within a name, '**' also slashes, '[a-z]' and '{a,b}' as usual. \
+                 part. '*' and '?' match within a name, '**' also slashes, '[a-z]' and '{a,b}' as usual; \
+                 'dir/***' is dir and all that is in it. \
                  A pattern that begins with a slash is matched against the whole path below the top of the \
                  copy, any other against its end; one that ends with a slash matches directories only.",
             ))

@@ -4,7 +4,7 @@ use super::values;
 use crate::own_dir;
 use clap::{Args, ValueEnum};
 use howdah::{DEFAULT_PORTS, Error, SshConfig, SshSharing, Transport};
-use howdah_core::{Span, units};
+use howdah_core::Span;
 use std::ops::RangeInclusive;
 
 #[derive(Args, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct SshArgs {
     pub(crate) port: Option<RangeInclusive<u16>>,
 
     /// Keep ssh's connection for the next command that long, unless ssh's own settings share it already; 0: not at all
-    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "1min")]
+    #[arg(long, value_name = "TIME", value_parser = values::ssh_keep, default_value = "1min")]
     pub(crate) ssh_keep: Span,
 
     /// What carries the data: auto falls back to TCP where UDP does not get through within 3 s, and says so

@@ -74,7 +74,7 @@ pub(crate) struct TreeArgs {
     ///
     /// What a file or directory would have without it is changed: D755,F644 or g+w,o-rwx or Dg+s. Without a letter before
     /// the sign the umask of the side that writes counts, as with chmod.
-    #[arg(long, value_name = "MODES", value_parser = modes)]
+    #[arg(long, value_name = "MODES", allow_hyphen_values = true, value_parser = modes)]
     pub(crate) chmod: Option<String>,
 
     /// Give everything at DST to USER, GROUP or both, by the names or numbers there; needs root there

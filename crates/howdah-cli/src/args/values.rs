@@ -37,6 +37,12 @@ pub(crate) fn patience(text: &str) -> Result<Span, String> {
     span_between(text, (least, "100ms"), (most, "1d"))
 }
 
+/// `--ssh-keep`: ssh takes no more than some billion seconds.
+pub(crate) fn ssh_keep(text: &str) -> Result<Span, String> {
+    let most = Span::from_secs(365 * 86_400);
+    span_between(text, (Span::ZERO, "0"), (most, "365d"))
+}
+
 /// `--time` of what is measured: in less nothing is.
 pub(crate) fn measured(text: &str) -> Result<Span, String> {
     let (least, most) = (Span::from_millis(10), Span::from_secs(30 * 86_400));

@@ -2,14 +2,15 @@
 
 use super::file::{ConfigFile, Entry, fits};
 use super::{SERVE, is_about_value};
-use clap::{Arg, ArgAction, Command};
+use crate::clashes;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use howdah::{Error, ErrorKind};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 42] = [
+const NOT_HABITS: [&str; 43] = [
     "help",
     "version",
     "json",
@@ -20,6 +21,7 @@ const NOT_HABITS: [&str; 42] = [
     "files-from",
     "from0",
     "delete",
+    "remove-source-files",
     "quick",
     "reread",
     "config",
@@ -52,6 +54,13 @@ const NOT_HABITS: [&str; 42] = [
     "lease",
     "epoch",
     "out",
+];
+
+/// Those that mean something beside another one only.
+const NEEDS: [(&str, &str); 3] = [
+    ("numeric-ids", "archive"),
+    ("delete-all", "delete"),
+    ("max-delete", "delete"),
 ];
 
 /// Where a value is from.
@@ -172,6 +181,13 @@ fn in_file(command: &Command, file: &ConfigFile, host: Option<&str>, key: &str) 
     Some(setting(entry, source))
 }
 
+/// Whether an option was typed, by its long name.
+fn typed(command: &Command, own: &ArgMatches, key: &str) -> bool {
+    let mut args = command.get_arguments();
+    let arg = args.find(|arg| arg.get_long() == Some(key));
+    arg.is_some_and(|arg| clashes::is_given(own, arg.get_id().as_str()))
+}
+
 fn pick<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
     entries.iter().find(|entry| entry.key == key)
 }
@@ -210,6 +226,29 @@ impl Setting {
             word
         });
         words.collect()
+    }
+
+    /// Whether it means something beside these others, and what was typed: what does not is silent.
+    pub(crate) fn has_a_place(&self, command: &Command, all: &[Self], own: &ArgMatches) -> bool {
+        let Some(arg) = self.arg(command) else {
+            return false;
+        };
+        let is_on = |key: &str| {
+            let habit = all.iter().find(|setting| setting.key == key);
+            typed(command, own, key) || habit.is_some_and(|on| on.truth() == Some(true))
+        };
+        // Each of two may be the one that names the other.
+        let names = |one: &Arg, other: &Arg| {
+            let named = command.get_arg_conflicts_with(one);
+            named.iter().any(|named| named.get_id() == other.get_id())
+        };
+        let mut others = command
+            .get_arguments()
+            .filter(|other| clashes::is_given(own, other.get_id().as_str()));
+        let needs = NEEDS.iter().find(|(key, _)| *key == self.key);
+        needs.is_none_or(|(_, other)| is_on(other))
+            && !others.any(|other| names(arg, other) || names(other, arg))
+            && !(clashes::is_of_files(arg) && clashes::names_stream(command, own))
     }
 
     fn truth(&self) -> Option<bool> {

@@ -98,12 +98,19 @@ fn matches(
         return Ok(cli.try_get_matches_from(args)?);
     }
     let file = ConfigFile::load(&cli, &var)?;
+    // What makes sense only beside a setting was not typed for itself, and is taken as it is.
+    let own = cli.clone().try_get_matches_from(args.clone());
+    let own = own.as_ref().ok();
+    let own = own.and_then(|own| own.subcommand_matches(&name));
     let with = |host: Option<&str>| -> Result<Vec<OsString>, Failure> {
-        let settings = effective(command, file.as_ref(), host, &var);
+        let mut settings = effective(command, file.as_ref(), host, &var);
+        settings.retain(|setting| !without.contains(&setting.key));
         let mut all = args[..=at].to_vec();
-        for setting in settings.iter().filter(|s| !without.contains(&s.key)) {
+        for setting in &settings {
             setting.check(command)?;
-            all.extend(setting.as_args(command));
+            if own.is_none_or(|own| setting.has_a_place(command, &settings, own)) {
+                all.extend(setting.as_args(command));
+            }
         }
         all.extend_from_slice(&args[at + 1..]);
         Ok(all)
@@ -118,11 +125,7 @@ fn matches(
         }
         _ => matches,
     };
-    // What makes sense only beside a setting was not typed for itself, and is taken as it is.
-    let own = cli.clone().try_get_matches_from(args);
     let both = |own| Some((matches.subcommand_matches(&name)?, own));
-    let own = own.as_ref().ok();
-    let own = own.and_then(|own| own.subcommand_matches(&name));
     if let Some((all, own)) = own.and_then(both)
         && let Some(text) = Line::new(command, all, own).clash()
     {

@@ -7,6 +7,13 @@ fn config(text: &str) -> Result<ConfigFile, Error> {
 
 /// The arguments of `howdah LINE` with a config file and variables.
 fn run(text: &str, vars: &[(&str, &str)], line: &str) -> Result<args::CpArgs, String> {
+    match command(text, vars, line)? {
+        args::Command::Cp(args) => Ok(*args),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn command(text: &str, vars: &[(&str, &str)], line: &str) -> Result<args::Command, String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     let words = std::iter::once("howdah").chain(line.split(' '));
@@ -22,13 +29,8 @@ fn run(text: &str, vars: &[(&str, &str)], line: &str) -> Result<args::CpArgs, St
         Failure::Usage(error) => error.to_string(),
         Failure::Settings(error) => error.to_string(),
     })?;
-    match Cli::from_arg_matches(&matches)
-        .map_err(|e| e.to_string())?
-        .command
-    {
-        args::Command::Cp(args) => Ok(*args),
-        other => panic!("{other:?}"),
-    }
+    let cli = Cli::from_arg_matches(&matches).map_err(|e| e.to_string())?;
+    Ok(cli.command)
 }
 
 fn limit(text: &str, vars: &[(&str, &str)], line: &str) -> String {
@@ -111,6 +113,65 @@ fn switches_can_be_turned_off_again() {
             .keys
             .accept_new
     );
+}
+
+/// Only what was typed clashes, and only what was typed needs something beside it.
+#[test]
+fn a_habit_that_has_no_place_is_silent() {
+    let sync = |text: &str, line: &str| match command(text, &[], line) {
+        Ok(args::Command::Sync(args)) => *args,
+        other => panic!("{text} {line}: {other:?}"),
+    };
+    let many = "delete-all = true\nmax-delete = 5\nnumeric-ids = true\n";
+    let plain = sync(many, "sync a h:b");
+    assert!(!plain.delete_all && plain.max_delete.is_none() && !plain.tree.numeric_ids);
+    let all = sync(many, "sync -a --delete a h:b");
+    assert!(all.delete_all && all.max_delete == Some(5) && all.tree.numeric_ids);
+    let both = sync("numeric-ids = true\narchive = true", "sync a h:b");
+    assert!(both.tree.numeric_ids && both.tree.archive);
+    let checked = sync(
+        "checksum = true\nno-record = true",
+        "sync --size-only a h:b",
+    );
+    assert!(checked.tree.size_only && !checked.tree.checksum && checked.flight.no_record);
+    let recorded = sync("no-record = true", "sync --record r a h:b");
+    assert!(recorded.flight.record.is_some() && !recorded.flight.no_record);
+    let text = format!(
+        "{many}archive = true\nexclude = ['x']\nchecksum = true\nmin-size = '1k'\ngitignore = true\nrecursive = true"
+    );
+    for line in [
+        "cp h:a -",
+        "cp - h:a",
+        "cp zero:5 h:null:",
+        "cp h:zero:5 null:",
+    ] {
+        let args = run(&text, &[], line).unwrap();
+        assert!(
+            !args.tree.archive && args.select.is_empty() && !args.is_tree(),
+            "{line}"
+        );
+    }
+    assert!(run(&text, &[], "cp h:a b").unwrap().tree.archive);
+    assert!(
+        run(&text, &[], "cp -a h:a -")
+            .unwrap_err()
+            .contains("files and directories")
+    );
+}
+
+/// It would take away by habit.
+#[test]
+fn what_destroys_is_no_habit() {
+    for key in ["delete", "remove-source-files"] {
+        let error = command(&format!("{key} = true"), &[], "sync a h:b").unwrap_err();
+        assert!(error.contains(key), "{error}");
+        let name = format!("HOWDAH_{}", key.replace('-', "_").to_uppercase());
+        let taken = command("", &[(&name, "true")], "sync a h:b");
+        let Ok(args::Command::Sync(args)) = taken else {
+            panic!("{taken:?}");
+        };
+        assert!(!args.delete && !args.outcome.remove_source_files);
+    }
 }
 
 #[test]

@@ -38,7 +38,10 @@ fn content(file: Result<File, StoreError>) -> Result<String, StoreError> {
 }
 
 fn is_escape<T>(result: &Result<T, StoreError>) -> bool {
-    matches!(result, Err(StoreError::PathEscapes { .. }))
+    matches!(
+        result,
+        Err(StoreError::PathEscapes { .. } | StoreError::Circular { .. })
+    )
 }
 
 #[test]
@@ -121,6 +124,39 @@ fn links_that_stay_inside_are_read_but_not_written_through() {
     assert!(is_escape(&portable.open_read(Path::new("alias/file"))));
     assert!(is_escape(&root.open_parent(Path::new("alias/file"))));
     assert!(is_escape(&portable.open_parent(Path::new("alias/file"))));
+}
+
+/// N7: what such a link is called by name, and nothing about a root that nobody has named.
+#[cfg(target_os = "linux")]
+#[test]
+fn n7_links_that_lead_nowhere_or_in_a_circle_are_said_to() {
+    let tree = Tree::new();
+    symlink("nothing", tree.path("root/dangling")).unwrap();
+    symlink("circle", tree.path("root/circle")).unwrap();
+    let [root, _] = tree.roots();
+    let words = |path: &str| root.open_read(Path::new(path)).unwrap_err().to_string();
+    for (path, part) in [
+        ("dangling", "a symbolic link to something that is not there"),
+        ("circle", "lead in a circle"),
+        ("circle/x", "lead in a circle"),
+        ("none", "does not exist"),
+    ] {
+        let error = words(path);
+        assert!(error.contains(part) && error.contains(path), "{error}");
+    }
+    let named = open_local(&tree.path("root/circle"));
+    assert!(
+        matches!(named, Err(StoreError::Circular { .. })),
+        "{named:?}"
+    );
+    // An untold root keeps where it lies to itself.
+    let untold = root.untold();
+    let error = untold.open_read(Path::new("dangling")).unwrap_err();
+    let at = tree.path("root");
+    assert!(
+        !error.to_string().contains(&*at.to_string_lossy()),
+        "{error}"
+    );
 }
 
 #[test]

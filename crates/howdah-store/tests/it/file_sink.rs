@@ -208,21 +208,43 @@ fn targets_that_are_not_files_are_refused_by_name() {
     assert_eq!(names_in(dir.path()), ["dir", "link"]);
 }
 
+/// T20: the directory that was opened gets the file, whatever is called so in the end, and that is no success.
 #[test]
-fn a_directory_that_goes_away_is_an_error_not_another_place() {
-    let dir = tempfile::tempdir().unwrap();
-    let (here, moved) = (dir.path().join("here"), dir.path().join("moved"));
-    std::fs::create_dir(&here).unwrap();
-    let (engine, data) = (Engine::new(), random_bytes(10_000));
-    let sink = sink(&engine, &here.join("file"), None);
-    std::fs::rename(&here, &moved).unwrap();
-    std::fs::create_dir(&here).unwrap();
-    write(&engine, sink, &data, hash(&data)).unwrap();
-    assert!(
-        names_in(&here).is_empty(),
-        "the directory that was opened counts, not its name"
-    );
-    assert_eq!(names_in(&moved), ["file"]);
+fn t20_a_directory_that_is_renamed_or_replaced_meanwhile_is_an_error_not_another_place() {
+    for anew in [false, true] {
+        // Named by whoever sits here, and below a root: its directory, and the root itself.
+        for (below, moves) in [("", "here"), ("here/", "here"), ("here/", "."), ("", ".")] {
+            let dir = tempfile::tempdir().unwrap();
+            let top = dir.path().join("top");
+            std::fs::create_dir_all(top.join("here")).unwrap();
+            let moving = top.join(moves).canonicalize().unwrap();
+            let moved = dir.path().join("moved");
+            let (engine, data) = (Engine::new(), random_bytes(10_000));
+            let root = Root::open(&top).unwrap().untold();
+            let (local, path) = (top.join("here/file"), format!("{below}file"));
+            let spec = match (below, moves) {
+                ("", "here") => SinkSpec::LocalFile(&local),
+                _ => SinkSpec::File {
+                    root: &root,
+                    path: Path::new(&path),
+                },
+            };
+            let sink = Sink::create(spec, true, None, engine.wake()).unwrap();
+            std::fs::rename(&moving, &moved).unwrap();
+            if anew {
+                std::fs::create_dir_all(top.join("here")).unwrap();
+            }
+            let error = write(&engine, sink, &data, hash(&data)).unwrap_err();
+            let case = format!("{anew} {below:?} {moves}: {error:?}");
+            assert!(matches!(error, StoreError::Elsewhere { .. }), "{case}");
+            let lies_in = match (below, moves) {
+                ("here/", ".") => moved.join("here"),
+                _ => moved,
+            };
+            assert_eq!(std::fs::read(lies_in.join("file")).unwrap(), data, "{case}");
+            assert!(!local.exists(), "{case}");
+        }
+    }
 }
 
 /// The source is there: what is missing is at the destination, and said so.

@@ -104,8 +104,10 @@ fn xattrs_of(place: &impl Attributes) -> Result<(Xattrs, LeftOut), Errno> {
     names.sort_unstable();
     for attribute in names.into_iter().filter(|name| !name.is_empty()) {
         if !is_portable(attribute) {
-            // What SELinux gives every file is no loss.
-            if attribute != b"security.selinux" && left_out == LeftOut::Nothing {
+            // What SELinux gives every file is no loss, nor are names under which XFS has the very ACLs.
+            let is_loss =
+                attribute != b"security.selinux" && !attribute.starts_with(b"trusted.SGI_ACL_");
+            if is_loss && left_out == LeftOut::Nothing {
                 left_out = LeftOut::Foreign;
             }
             continue;

@@ -59,6 +59,11 @@ impl Made {
     }
 }
 
+fn is_link(dir: &OwnedFd, name: &OsStr) -> bool {
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| kind(&stat) == FileType::Symlink)
+}
+
 impl Placer<'_> {
     /// Finds out where the top goes; the first entry says whether it is a directory.
     pub(super) fn start(&mut self, first: &Entry) -> Result<(), StoreError> {
@@ -187,6 +192,12 @@ impl Placer<'_> {
             let missing = || StoreError::NoDirectory { path: at.clone() };
             return Err(why_no_directory(&shared.root, at).unwrap_or_else(missing));
         } else {
+            let is_file = matches!(first, Entry::File { .. });
+            if is_file && !shared.options.ignore_existing && is_link(&parent_fd, &name) {
+                // It is a single file, however it is copied.
+                let path = shared.root.path().join(at);
+                return Err(StoreError::TargetIsLink { path });
+            }
             self.rename_top = Some(name);
             shared.set_top(&parent.path);
             self.push(parent, Some(parent_fd), false);

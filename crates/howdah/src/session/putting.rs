@@ -8,6 +8,7 @@ use crate::{Error, PathBytes};
 use howdah_core::{Span, Time};
 use howdah_session::Metadata;
 use howdah_session::message::Message;
+use howdah_session::naming::plain;
 use howdah_session::resume::WireRanges;
 use howdah_session::server;
 use howdah_session::transfer::resumable;
@@ -196,7 +197,13 @@ fn open_target(
             .into(),
     }
     };
-    let below = name.map(|name| path.join(name.as_path()));
+    // It may be written with slashes and dots at its end.
+    let dir = if howdah_tree::is_directory(&path) {
+        plain(&path)
+    } else {
+        path.clone()
+    };
+    let below = name.map(|name| dir.join(name.as_path()));
     let target = match below {
         None if path.as_os_str().is_empty() => Err(is_directory(root.path().to_owned())),
         // What comes through a pipe has no name that it could have in it.
@@ -206,7 +213,7 @@ fn open_target(
         Some(below) if path.as_os_str().is_empty() => {
             open(Path::new(below.file_name().unwrap_or_default()))
         }
-        Some(below) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => open(&below),
+        Some(below) if howdah_tree::is_directory(&path) => open(&below),
         Some(below) => match open(&path) {
             Err(StoreError::TargetNotAFile {
                 what: "a directory",
@@ -231,7 +238,7 @@ mod tests {
         let root = dir.path().to_owned();
         let open_root = move || Ok(Arc::new(howdah_store::Root::open(&root).expect("there")));
         let rights = Rights::below(open_root);
-        for at in ["", ".", "d", "d/"] {
+        for at in ["", ".", "d", "d/", "d/.", "d//"] {
             for name in [
                 ".big.0123456789abcdef.howdah-part",
                 ".big.0123456789abcdef.howdah-journal",
@@ -245,7 +252,7 @@ mod tests {
             let target = open_target(&rights, Path::new(at), Some(&"big".into()));
             assert!(target.is_ok(), "{at:?}");
         }
-        for at in ["d", "d/"] {
+        for at in ["d", "d/", "d/."] {
             let name = ".x.0123456789abcdef.howdah-plan/7/record-1".into();
             assert!(open_target(&rights, Path::new(at), Some(&name)).is_err());
         }

@@ -166,18 +166,7 @@ fn watch(
                 message,
                 stuck,
             }) => {
-                let kind = super::kinds::kind(kind);
-                let hint = if kind == ErrorKind::Network {
-                    format!(
-                        "; the data goes from {} to {} directly, not by way of this machine",
-                        sender.name(),
-                        receiver.name()
-                    )
-                } else {
-                    String::new()
-                };
-                let text = format!("{}: {message}{hint}", sender.name());
-                let error = Error::new(kind, text);
+                let error = failure((sender.name(), receiver.name()), kind, &message);
                 return Err(if stuck { error.stuck() } else { error });
             }
             Err(RecvTimeoutError::Timeout) if silent < SILENCE_MAX => {
@@ -193,5 +182,56 @@ fn watch(
             }
         }
         silent = Duration::ZERO;
+    }
+}
+
+/// What the sender says of its failure, for whoever asked for the copy.
+fn failure((sender, receiver): (&str, &str), kind: u8, message: &str) -> Error {
+    let (kind, text) = match super::kinds::kind(kind) {
+        ErrorKind::Network => {
+            let text = format!(
+                "{message}; the data goes from {sender} to {receiver} directly, not by way of this machine"
+            );
+            (ErrorKind::Network, text)
+        }
+        // Whoever is here did not do that: it is as if the machine were gone.
+        ErrorKind::Cancelled => (
+            ErrorKind::Network,
+            "the howdah there was stopped; try again".to_owned(),
+        ),
+        kind => (kind, message.to_owned()),
+    };
+    Error::new(kind, format!("{sender}: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssh::kinds::kind_number;
+
+    /// N1: the far end of somebody who shuts down that machine, as of a server that is stopped.
+    #[test]
+    fn n1_a_sender_that_is_stopped_there_is_a_lost_connection_and_no_wish_of_the_user() {
+        let said = |kind| {
+            failure(
+                ("a", "b"),
+                kind_number(kind),
+                "interrupted; the same command goes on",
+            )
+        };
+        let stopped = said(ErrorKind::Cancelled);
+        assert!(stopped.is_lost_connection(), "{stopped}");
+        assert!(
+            stopped
+                .to_string()
+                .starts_with("a: the howdah there was stopped"),
+            "{stopped}"
+        );
+        assert!(
+            said(ErrorKind::Network)
+                .to_string()
+                .contains("from a to b directly")
+        );
+        assert_eq!(said(ErrorKind::NoSpace).kind(), ErrorKind::NoSpace);
     }
 }

@@ -8,6 +8,8 @@ use super::process::{LastWords, SSH_FAILED, describe};
 use crate::SshConfig;
 use crate::{Error, ErrorKind};
 use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// Last lines that are kept to explain a failure.
 const KEPT_LINES: usize = 4;
@@ -216,7 +218,17 @@ fn account(host: &str, config: &SshConfig, ssh: &LastWords, heard: &Heard, code:
         .last()
         .map_or(String::new(), |line| format!(": {line}"));
     let status = ssh.status.map_or_else(String::new, describe);
-    Account::of(&said, code).error(host, config, &format!("{status}{last}"))
+    let (account, how) = (Account::of(&said, code), format!("{status}{last}"));
+    let program = config.program().first().map_or("", String::as_str);
+    let is_ssh = Path::new(program).file_name() == Some(OsStr::new("ssh"));
+    if !is_ssh && !ssh.logged_in && matches!(account, Account::Silent | Account::Other) {
+        let text = format!(
+            "{program:?}, which --ssh or HOWDAH_SSH names, ended without an answer from {host} ({how}): it has not reached that, or \
+             the account there does not run what it is told"
+        );
+        return Error::new(ErrorKind::Network, text);
+    }
+    account.error(host, config, &how)
 }
 
 /// The last line of each of its outputs.
@@ -442,6 +454,54 @@ mod tests {
         let error = why("h", &config, &broken, &Heard::default());
         assert_eq!(error.kind(), ErrorKind::Network);
         assert!(error.to_string().contains("broke before"), "{error}");
+    }
+
+    /// T24: a program of one's own says nothing of a log-in, and may fail here.
+    #[test]
+    fn t24_another_program_than_ssh_is_not_an_account_there() {
+        let mut config = SshConfig::default();
+        let judged = |config: &SshConfig, words: &[&str], logged_in| {
+            let error = why(
+                "h",
+                config,
+                &last_words(1, words, logged_in),
+                &Heard::default(),
+            );
+            (error.kind(), error.to_string())
+        };
+        for (program, words, logged_in, part) in [
+            (
+                "/bin/false",
+                &[][..],
+                false,
+                "\"/bin/false\", which --ssh or HOWDAH_SSH names",
+            ),
+            (
+                "sleep 9",
+                &["sleep: invalid option -- 'x'"],
+                false,
+                "invalid option",
+            ),
+            ("wrapped-ssh", &[], true, "the account that ssh reached"),
+            (
+                "/usr/bin/ssh -F x",
+                &[],
+                false,
+                "the account that ssh reached",
+            ),
+            (
+                "wrapped-ssh",
+                &["This service allows sftp connections only."],
+                false,
+                "sftp only",
+            ),
+        ] {
+            config.set_program(program).expect("a command line");
+            let (kind, text) = judged(&config, words, logged_in);
+            assert!(text.contains(part), "{program}: {text}");
+            let blames_account = text.contains("the account that ssh reached");
+            assert_eq!(kind == ErrorKind::Auth, blames_account, "{text}");
+        }
     }
 
     #[test]
