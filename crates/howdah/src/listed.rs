@@ -8,12 +8,13 @@ use howdah_session::Memory;
 use howdah_store::Root;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// So many lines that make no sense are named.
@@ -38,6 +39,8 @@ pub(crate) struct Listed {
     /// Opened when a session first asks for something: it is what its name means then.
     root: PathBuf,
     file: Option<Reread>,
+    own: Arc<OwnFiles>,
+    open: Arc<OpenRoots>,
     state: Mutex<State>,
     log: Log,
 }
@@ -72,6 +75,63 @@ impl Look {
     }
 }
 
+/// Roots that sessions have open, one descriptor of each for all: idle sessions of a key are as many as there are connections.
+#[derive(Debug, Default)]
+struct OpenRoots(Mutex<BTreeMap<(u64, u64), Weak<Root>>>);
+
+impl OpenRoots {
+    /// That root, or the same one that is open already.
+    fn share(&self, root: Root) -> Arc<Root> {
+        let Some(identity) = root.identity() else {
+            return Arc::new(root);
+        };
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, root| root.strong_count() > 0);
+        if let Some(root) = open.get(&identity).and_then(Weak::upgrade) {
+            return root;
+        }
+        let root = Arc::new(root);
+        open.insert(identity, Arc::downgrade(&root));
+        root
+    }
+}
+
+/// Files of the server's own, by their names and by what links lead to: no root may have any of them.
+#[derive(Debug, Default)]
+struct OwnFiles(Vec<PathBuf>);
+
+impl OwnFiles {
+    fn add(&mut self, path: &Path) {
+        let named = std::path::absolute(path).ok();
+        let in_directory = named.as_deref().and_then(|named| {
+            let above = named.parent()?.canonicalize().ok()?;
+            Some(above.join(named.file_name()?))
+        });
+        self.0
+            .extend(in_directory.into_iter().chain(path.canonicalize().ok()));
+    }
+
+    /// The first of them that lies below that directory.
+    fn below(&self, root: &Path) -> Option<&Path> {
+        let root = root.canonicalize().ok()?;
+        let found = self.0.iter().find(|file| file.starts_with(&root));
+        found.map(|file| &**file)
+    }
+
+    fn check(&self, root: &Path) -> Result<(), Error> {
+        let Some(file) = self.below(root) else {
+            return Ok(());
+        };
+        let text = format!(
+            "{} is the server's own and lies below the root {}, where clients could read or replace it: keep it elsewhere \
+             (--authorized-keys, --identity, --audit), or serve another directory; --keys-below-root trusts all clients with it",
+            file.display(),
+            root.display()
+        );
+        Err(Error::new(ErrorKind::Usage, text))
+    }
+}
+
 impl Listed {
     /// `keys` is what `file` held a moment ago.
     pub(crate) fn new(root: PathBuf, keys: AuthorizedKeys, file: Option<Reread>, log: Log) -> Self {
@@ -86,6 +146,8 @@ impl Listed {
             root,
             memory,
             file,
+            own: Arc::default(),
+            open: Arc::default(),
             state: Mutex::new(state),
             log,
         }
@@ -95,6 +157,22 @@ impl Listed {
     pub(crate) fn with_memory(mut self, bytes: Option<u64>) -> Self {
         self.memory = bytes.unwrap_or(self.memory);
         self
+    }
+
+    /// No root has any of these files.
+    pub(crate) fn keeping(self, files: &[PathBuf]) -> Self {
+        let mut own = OwnFiles::default();
+        for file in files {
+            own.add(file);
+        }
+        let own = Arc::new(own);
+        Self { own, ..self }
+    }
+
+    /// Refuses roots that have files of the server's own.
+    pub(crate) fn check_roots(&self) -> Result<(), Error> {
+        let roots = self.roots();
+        roots.iter().try_for_each(|root| self.own.check(root))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -176,17 +254,22 @@ impl Authority for Listed {
         }
         let root = options.root.clone().unwrap_or_else(|| self.root.clone());
         let (read, write) = (!options.write_only, !options.read_only);
-        let log = self.log.clone();
+        let (log, own) = (self.log.clone(), Arc::clone(&self.own));
+        let open = Arc::clone(&self.open);
         let rights = Rights::below(move || {
             // Where it lies is for whoever runs the server.
-            let opened = Root::open(&root).map(|root| Arc::new(root.untold()));
-            opened.map_err(|e| {
+            let opened = Root::open(&root).map(|root| open.share(root.untold()));
+            let opened = opened.map_err(|e| {
                 // The sandbox has what was there at the start.
-                log.line(&format!(
-                    "the root {} cannot be used now ({}); one that was added or mounted since the server started takes a restart",
-                    root.display(),
-                    from_store(&e)
-                ));
+                let (root, e) = (root.display(), from_store(&e));
+                format!(
+                    "the root {root} cannot be used now ({e}); one that was added or mounted since the server started takes a restart"
+                )
+            });
+            // It may be another one than at the start.
+            let own = own.check(&root).map_err(|e| e.to_string());
+            own.and(opened).map_err(|why| {
+                log.line(&why);
                 let text = "the server's root for this key cannot be used now; ask whoever runs the server, whose log says why";
                 Error::new(ErrorKind::Refused, text)
             })
@@ -324,8 +407,64 @@ mod tests {
         assert_eq!(asked(&rights), Ok(()));
         // It stays what its name meant then.
         assert_eq!(asked(&early), Err(ErrorKind::Refused));
+        // However many sessions have it, it takes one descriptor; another directory is another one.
+        let opened = |rights: &Rights| rights.source(Path::new("")).expect("there").0;
+        let (first, second) = (opened(&rights), opened(&enter()));
+        assert!(Arc::ptr_eq(&first, &second));
         fs::rename(&root, dir.path().join("elsewhere")).expect("renamed");
         assert_eq!(asked(&rights), Ok(()));
+        fs::create_dir(&root).expect("made");
+        assert!(!Arc::ptr_eq(&first, &opened(&enter())));
+    }
+
+    /// Whoever may write there could let anybody in, and whoever may read there has the server's private key.
+    #[test]
+    fn h19_no_root_has_files_of_the_servers_own() {
+        let dir = tempfile::tempdir().expect("a place");
+        let place = |name: &str| dir.path().join(name);
+        for name in ["site/data", "conf"] {
+            fs::create_dir_all(place(name)).expect("made");
+        }
+        let anna = Identity::generate().expect("a key");
+        let line = anna.public_key();
+        std::os::unix::fs::symlink(place("site"), place("link")).expect("linked");
+        let listed = |list: &str, root: &str, own: &str| {
+            fs::write(place(own), "x").expect("written");
+            let list = place(list);
+            let keys = AuthorizedKeys::load(&list).expect("a list");
+            let listed = Listed::new(place(root), keys, None, Log::default());
+            listed.keeping(&[place(own), list])
+        };
+        let write = |list: &str, root: &str| {
+            let root = place(root);
+            fs::write(place(list), format!("root=\"{}\" {line}\n", root.display()))
+                .expect("written");
+        };
+        write("conf/keys", "site/data");
+        write("site/keys", "site/data");
+        write("conf/wide", "");
+        std::os::unix::fs::symlink(place("site/keys"), place("conf/keys-link")).expect("linked");
+        for (list, root, own, is_good) in [
+            ("conf/keys", "site", "conf/id", true),
+            ("conf/keys", "site", "site/data/id", false),
+            ("conf/keys", "link", "site/id", false),
+            ("conf/keys", "site/data", "site/id", true),
+            ("site/keys", "site", "conf/id", false),
+            ("conf/keys-link", "site", "conf/id", false),
+            // The root of the key.
+            ("conf/wide", "site", "conf/id", false),
+        ] {
+            let checked = listed(list, root, own).check_roots();
+            assert_eq!(checked.is_ok(), is_good, "{list} {root} {own}: {checked:?}");
+        }
+        // It is added, or becomes that, while the server runs.
+        let listed = listed("conf/keys", "site", "conf/id");
+        write("conf/keys", "conf");
+        listed.read(&place("conf/keys"));
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let rights = listed.enter(line, here).expect("on the list");
+        let asked = rights.source(Path::new("id")).map(drop);
+        assert_eq!(asked.expect_err("refused").kind(), ErrorKind::Refused);
     }
 
     #[test]

@@ -32,6 +32,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
 
+    /// Serve although the list of keys, the private key or the audit log lies below a root: clients are trusted with them
+    #[arg(long)]
+    pub(crate) keys_below_root: bool,
+
     /// Address and port, for UDP and TCP; unused if systemd hands sockets over
     #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:4433", value_parser = address)]
     pub(crate) listen: SocketAddr,

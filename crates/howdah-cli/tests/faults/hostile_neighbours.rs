@@ -95,7 +95,14 @@ fn h13_the_memory_of_processes_with_keys_is_closed() {
     assert!(made.0.wait().unwrap().success());
     for open in [false, true] {
         let root = keys.to_str().unwrap();
-        let serve = ["serve", "--listen", "127.0.0.1:0", "--root", root];
+        let serve = [
+            "serve",
+            "--keys-below-root",
+            "--listen",
+            "127.0.0.1:0",
+            "--root",
+            root,
+        ];
         for service in [&serve[..], &["daemon"]] {
             let mut service = start(service, open).unwrap();
             let mut line = String::new();

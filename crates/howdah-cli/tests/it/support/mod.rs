@@ -196,6 +196,9 @@ impl Site {
 
     pub(crate) fn serve_at(&self, host: Host<'_>, listen: &str, root: &str) -> Server {
         let args = ["serve", "--listen", listen, "--root", root];
+        // The root of all has the server's keys, too.
+        let all = (root == "/").then_some("--keys-below-root");
+        let args: Vec<_> = args.into_iter().chain(all).collect();
         Server::new(self.start(host, "server", &args, Input::None))
     }
 

@@ -64,7 +64,8 @@ pub(super) fn prepare(errand: &AdapterArgs<'_>, dir: &Path) -> Result<Launch, Tr
     {
         sender = sender.args(["--rate", &format!("{bps}bit")]);
     }
-    let mut receiver = Recipe::new(errand.kit.howdah()).args(["serve", "--listen", &at]);
+    let mut receiver =
+        Recipe::new(errand.kit.howdah()).args(["serve", "--keys-below-root", "--listen", &at]);
     if std::fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0) {
         // Namespaces take root, and what is in them is ours alone.
         receiver = receiver.args(["--user", "root"]);
