@@ -58,7 +58,7 @@ fn folded(name: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(folded.into_bytes())
 }
 
-/// Unicode has them as Default_Ignorable_Code_Point.
+/// Unicode has them as `Default_Ignorable_Code_Point`.
 fn is_passed_over(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
