@@ -440,7 +440,7 @@ hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of d
 	set -x; \
 	$(run_tests) $$rows $(also) strangers:: -- --locked -p howdah-net -p howdah --lib --test it; \
 	$(run_tests) $$rows $(also) workers:: journal:: codec:: manifest:: -- --locked -p howdah-session -p howdah-store -p howdah-tree --lib --test it; \
-	$(run_tests) $$rows -- --locked -p howdah-lease --lib; \
+	$(run_tests) $$rows -- --locked -p howdah-lease -p howdah-audit --lib; \
 	$(run_tests) $$rows -- --locked -p howdah-cli --features howdah-bpf/bpf --bins --test '*'; \
 	$(run_tests) hostile:: -- --locked -p howdah-daemon --test it
 	$(call say,anybody at all)

@@ -20,7 +20,7 @@ import threading
 def copy(howdah, place, size, sandboxed):
     """Seconds of processor time of the sender and of the receiver."""
     env = {**os.environ, "HOWDAH_CONFIG_DIR": str(place / "config"), "HOWDAH_SANDBOX": "on" if sandboxed else "off"}
-    serve = [howdah, "serve", "--listen", "127.0.0.1:0", "--root", str(place)]
+    serve = [howdah, "serve", "--listen", "127.0.0.1:0", "--root", str(place / "root")]
     if os.geteuid() == 0:
         serve += ["--user", "root"]
     server = subprocess.Popen(serve, env=env, stderr=subprocess.PIPE, text=True)
@@ -47,6 +47,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         place = pathlib.Path(place)
         (place / "config").mkdir(mode=0o700)
+        (place / "root").mkdir()
         env = {**os.environ, "HOWDAH_CONFIG_DIR": str(place / "config")}
         key = subprocess.run([howdah, "key", "new"], env=env, stdout=subprocess.PIPE, text=True, check=True)
         authorized = place / "config" / "authorized_keys"

@@ -15,8 +15,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Lines that wait for the disk at most.
+/// Lines that wait for the disk at most, and their bytes: how long one is, somebody else says, by the names in it.
 const WAITING_MAX: usize = 8_192;
+const WAITING_BYTES: usize = 64 << 20;
 /// A disk that took nothing is tried again after that.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -84,6 +85,8 @@ impl AuditFile {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Vec<u8>>,
+    /// Bytes of lines that are not on the disk.
+    bytes: usize,
     /// Lines that were ever put there, and how many of them are on the disk.
     said: u64,
     settled: u64,
@@ -140,7 +143,7 @@ impl Shared {
         lost: u64,
         log: &dyn Fn(Level, &str),
     ) -> bool {
-        let mut lost_now = lost;
+        let (mut lost_now, mut written) = (lost, 0);
         let result = loop {
             let Some(line) = lines.front() else {
                 // They came after those that fitted.
@@ -159,10 +162,12 @@ impl Shared {
             if let Err(e) = output.append(line) {
                 break Err(e);
             }
+            written += line.len();
             lines.pop_front();
         };
         let mut state = self.lock();
         state.lost += lost_now;
+        state.bytes = state.bytes.saturating_sub(written);
         let later = std::mem::replace(&mut state.waiting, lines);
         state.waiting.extend(later);
         let failed_before = std::mem::replace(&mut state.failed, result.is_err());
@@ -227,7 +232,9 @@ impl AuditLog {
     pub fn write(&self, event: &impl Serialize) {
         let line = line_of(event);
         let mut state = self.shared.lock();
-        if state.waiting.len() < WAITING_MAX {
+        let fits = state.bytes == 0 || state.bytes + line.len() <= WAITING_BYTES;
+        if fits && state.waiting.len() < WAITING_MAX {
+            state.bytes += line.len();
             state.waiting.push_back(line);
             state.said += 1;
         } else {
@@ -394,6 +401,24 @@ mod tests {
         drop(state);
         drop(audit);
         assert!(heard.recv().is_err(), "it is told once");
+    }
+
+    /// A line has up to a thousand names, which somebody else has chosen, and a disk may stand still for long.
+    #[test]
+    fn h19_lines_that_wait_for_a_disk_are_bounded_in_bytes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut file = AuditFile::open(&dir.path().join("audit"), 1 << 20).expect("it opens");
+        file.output.put_on_full_disk();
+        let audit = file.begin(|_, _: &str| ()).expect("a thread");
+        let event = "x".repeat(1 << 20);
+        for _ in 0..2 * (WAITING_BYTES >> 20) {
+            audit.write(&event);
+        }
+        let state = audit.shared.lock();
+        assert!(state.bytes <= WAITING_BYTES, "{}", state.bytes);
+        let waiting: usize = state.waiting.iter().map(Vec::len).sum();
+        assert!(waiting <= WAITING_BYTES, "{waiting}");
+        assert!(state.lost > 60, "{}", state.lost);
     }
 
     #[test]

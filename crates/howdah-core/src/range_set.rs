@@ -15,6 +15,9 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
+    /// About what one range takes in memory.
+    pub const RANGE_BYTES: usize = 32;
+
     /// The empty set.
     pub fn new() -> Self {
         Self::default()

@@ -1,10 +1,15 @@
 //! Who comes over TCP: roles, and the tokens that prove them.
 
 use crate::private;
+use howdah_audit::Level;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What somebody may. A greater one may what a smaller one may.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -39,6 +44,8 @@ impl fmt::Display for Role {
 
 /// Bytes of a token.
 const LENGTH: usize = 32;
+/// How often it is looked whether their file has changed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Its name in the daemon's directory.
 pub const FILE: &str = "tokens";
 
@@ -96,6 +103,78 @@ impl Tokens {
     }
 }
 
+/// What tells whether a file is another one, or has another content.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Look {
+    file: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Look {
+    fn at(path: &Path) -> Option<Self> {
+        let found = fs::symlink_metadata(path).ok()?;
+        Some(Self {
+            file: (found.dev(), found.ino()),
+            size: found.size(),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
+/// The file of them, which is read again when it changes: whoever takes a line out shuts its holder out.
+pub(crate) struct TokenFile {
+    path: PathBuf,
+    log: fn(Level, &str),
+    state: Mutex<(Tokens, Option<Look>, Instant)>,
+}
+
+impl TokenFile {
+    /// Reads it, or makes it. What is wrong with it later is told to `log`.
+    pub(crate) fn open(path: &Path, log: fn(Level, &str)) -> io::Result<Self> {
+        let tokens = Tokens::load_or_create(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            log,
+            state: Mutex::new((tokens, Look::at(path), Instant::now())),
+        })
+    }
+
+    /// What that token is good for, and its name.
+    pub(crate) fn known(&self, token: &str) -> Option<(Role, String)> {
+        let state = self.state.lock();
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        if state.2.elapsed() >= LOOK_EVERY {
+            state.2 = Instant::now();
+            self.look(&mut state);
+        }
+        let (role, name) = state.0.known(token)?;
+        Some((role, name.to_owned()))
+    }
+
+    /// A file that is gone, that others may read, or that makes no sense lets nobody in: it may have been meant to shut somebody out.
+    fn look(&self, (tokens, seen, _): &mut (Tokens, Option<Look>, Instant)) {
+        let now = Look::at(&self.path);
+        if now == *seen {
+            return;
+        }
+        *seen = now;
+        let path = self.path.display();
+        match Tokens::load(&self.path) {
+            Ok(read) => {
+                let text = format!("{path}: read again, {} tokens", read.0.len());
+                (self.log)(Level::Info, &text);
+                *tokens = read;
+            }
+            Err(error) => {
+                let text = format!("{path}: {error}; nobody gets in over TCP until then");
+                (self.log)(Level::Error, &text);
+                *tokens = Tokens(Vec::new());
+            }
+        }
+    }
+}
+
 /// A token of that role, as it stands in the file.
 pub(crate) fn secret(path: &Path, role: Role) -> io::Result<String> {
     let text = private::read(path)?;
@@ -148,8 +227,7 @@ fn parse(text: &str) -> Result<Vec<Line<'_>>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn tokens_are_made_once_and_are_nobody_elses() {
@@ -176,6 +254,41 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let error = Tokens::load_or_create(&path).unwrap_err();
         assert!(error.to_string().contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn who_is_taken_out_of_the_file_is_shut_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let file = TokenFile::open(&path, |_, _| ()).unwrap();
+        let look = || file.look(&mut file.state.lock().unwrap());
+        let [old, other] = [Role::Admin, Role::Read].map(|role| secret(&path, role).unwrap());
+        let role = |token: &str| file.known(token).map(|(role, _)| role);
+        let new = "n".repeat(32);
+        let changed = fs::read_to_string(&path).unwrap().replace(&old, &new);
+        private::write_new(&path, &changed).unwrap();
+        look();
+        assert_eq!(role(&old), None);
+        assert_eq!(
+            [&*new, &*other].map(role),
+            [Some(Role::Admin), Some(Role::Read)]
+        );
+        // In place, and what is worse than a line less.
+        fs::write(&path, changed.replace(&other, "short")).unwrap();
+        look();
+        assert_eq!([&*new, &*other].map(role), [None, None]);
+        private::write_new(&path, &changed).unwrap();
+        look();
+        assert_eq!(role(&new), Some(Role::Admin));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        look();
+        assert_eq!(role(&new), None);
+        private::write_new(&path, &changed).unwrap();
+        look();
+        assert_eq!(role(&new), Some(Role::Admin));
+        fs::remove_file(&path).unwrap();
+        look();
+        assert_eq!(role(&new), None);
     }
 
     #[test]

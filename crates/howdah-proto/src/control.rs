@@ -101,6 +101,9 @@ impl ControlSender {
     }
 }
 
+/// Receiving half keeps no more room than that for what comes next.
+const ROOM_KEPT: usize = 16 << 10;
+
 /// Receiving half.
 #[derive(Debug, Default)]
 pub(crate) struct ControlReceiver {
@@ -111,6 +114,13 @@ pub(crate) struct ControlReceiver {
 }
 
 impl ControlReceiver {
+    /// Memory of what is not delivered yet.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        // One range is all that was delivered.
+        let pieces = self.received.range_count().saturating_sub(1);
+        self.bytes.len() + pieces * RangeSet::RANGE_BYTES
+    }
+
     pub(crate) fn on_bytes(&mut self, offset: u64, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
         let range = ByteRange::with_len(offset, bytes.len() as u64);
         if range.end > self.base + limits::MAX_CONTROL_AHEAD {
@@ -161,7 +171,11 @@ impl ControlReceiver {
         }
         self.bytes.drain(..4);
         self.base += 4 + length as u64;
-        Ok(Some(self.bytes.drain(..length).collect()))
+        let message = self.bytes.drain(..length).collect();
+        if self.bytes.is_empty() && self.bytes.capacity() > ROOM_KEPT {
+            self.bytes = VecDeque::new();
+        }
+        Ok(Some(message))
     }
 }
 

@@ -411,6 +411,11 @@ impl Incoming {
         self.was_closed(id) || self.objects.get(id).is_some()
     }
 
+    /// Memory of what lies in pieces, of all objects that are open.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.pieces * RangeSet::RANGE_BYTES
+    }
+
     pub(crate) fn received_bytes(&self, id: ObjectId) -> u64 {
         self.objects
             .get(id)

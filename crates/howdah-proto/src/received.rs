@@ -92,6 +92,11 @@ impl Received {
         self.packets
     }
 
+    /// Memory of numbers that are not behind it, and of what was told and not confirmed.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.bits.len() * size_of::<u64>() + self.unconfirmed.kept_bytes()
+    }
+
     /// UDP payload bytes of the packets, each counted once.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

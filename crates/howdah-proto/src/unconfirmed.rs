@@ -32,6 +32,11 @@ pub(crate) struct Unconfirmed {
 }
 
 impl Unconfirmed {
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let each = size_of::<(u64, u64)>();
+        self.order.len() * each + self.stretches.len() * (each + size_of::<Stretch>())
+    }
+
     /// `from..to` stands in `report`, which is the newest.
     pub(crate) fn push(&mut self, report: u64, from: u64, to: u64, sent_at: Time) {
         self.order.push_back((report, from));

@@ -5,7 +5,7 @@
 mod support;
 
 use allocation_counter::measure;
-use howdah_core::{Span, Time};
+use howdah_core::{ObjectId, Span, Time};
 use howdah_proto::codec::{ConnectionId, Frame, FrameWriter, Header, Level, VERSION, limits};
 use howdah_proto::{AeadKey, Arriving, Config, Connection, PacketOut, PacketSink, Role, Security};
 use std::net::SocketAddr;
@@ -169,10 +169,16 @@ impl Pair {
     fn forge(&mut self, level: Option<Level>, frames: &[Frame<'_>]) {
         let number = self.number;
         self.number += 1;
-        self.forge_as(number, level, frames);
+        self.forge_as((number, level), frames, &[]);
     }
 
-    fn forge_as(&mut self, number: u32, level: Option<Level>, frames: &[Frame<'_>]) {
+    /// The same with bytes of an object behind.
+    fn forge_as(
+        &mut self,
+        (number, level): (u32, Option<Level>),
+        frames: &[Frame<'_>],
+        data: &[u8],
+    ) {
         let (header, key) = if let Some(level) = level {
             let (destination, key) = match level {
                 Level::Initial => (self.first, &self.from_client.initial),
@@ -202,10 +208,22 @@ impl Pair {
         for frame in frames {
             FrameWriter::new(&mut bytes).frame(frame);
         }
+        bytes.extend(data);
         let (header, body) = bytes.split_at_mut(start);
         let tag = key.seal(u64::from(number), header, body);
         bytes.extend(tag);
         self.tell_server(bytes);
+    }
+
+    /// What the server's connection says of that.
+    fn kept(&self) -> i64 {
+        self.server.as_ref().expect("a server").kept_bytes() as i64
+    }
+
+    /// Whether that is so, within what accounts need.
+    fn check_kept(&self, at_rest: i64) {
+        let (kept, held) = (self.kept(), self.held - at_rest);
+        assert!(kept <= 2 * held && held <= 2 * kept, "{kept} of {held}");
     }
 
     /// As many bytes of the handshake as there may be at that level, each second one in a piece of its own, the first
@@ -270,6 +288,8 @@ fn a_connection_without_data_takes_32_mib() {
     let mut pair = Pair::new(tls_config(1), tls_config(2));
     pair.establish();
     println!("established: {} bytes", pair.held);
+    let at_rest = pair.held;
+    assert!(pair.kept() < 4_096, "{}", pair.kept());
     // Control bytes as scattered as can be, with the first one missing: 131,072 pieces.
     let base = 1_000;
     let offsets: Vec<u64> = (base..limits::MAX_CONTROL_AHEAD - 1).step_by(2).collect();
@@ -284,13 +304,26 @@ fn a_connection_without_data_takes_32_mib() {
         pair.forge(None, &frames);
     }
     println!("control scattered: {} bytes", pair.held);
+    pair.check_kept(at_rest);
+    // Bytes of objects that nobody has announced.
+    for object in 0..800 {
+        let data = Frame::Data {
+            object: ObjectId::new(2 * object),
+            offset: 0,
+        };
+        let number = pair.number;
+        pair.number += 1;
+        pair.forge_as((number, None), &[data], &[7; 1_100]);
+    }
+    println!("and data: {} bytes", pair.held);
+    pair.check_kept(at_rest);
     // Packet numbers as far ahead and as scattered as they may be, and none of its reports confirmed.
     let first = pair.number;
     let now = pair.now;
     for step in 0..20_000u32 {
         pair.now = now + Span::from_micros(500) * u64::from(step);
         let ahead = (limits::MAX_COVERAGE_SPAN as u32 - 10_000) / 20_000 * step;
-        pair.forge_as(first + ahead, None, &[Frame::Ping]);
+        pair.forge_as((first + ahead, None), &[Frame::Ping], &[]);
         if step % 64 == 0 {
             let now = pair.now;
             let server = pair.server.as_mut().expect("a server");
@@ -311,6 +344,7 @@ fn a_connection_without_data_takes_32_mib() {
     let server = pair.server.as_ref().expect("a server");
     assert!(!server.is_closed(), "it would hold nothing");
     assert!(pair.most <= OF_A_CONNECTION, "{} bytes", pair.most);
+    pair.check_kept(at_rest);
 }
 
 /// Without secrets: what a peer says has the same bounds.

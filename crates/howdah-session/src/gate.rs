@@ -134,11 +134,13 @@ impl Gate {
         filter: &Filter,
     ) -> Result<(), SessionError> {
         self.at_top(name, options)?;
-        if !is_dir && reserved::is_unfinished(name) || name == reserved::SIGN.as_bytes() {
+        let is_unfinished = reserved::may_be_unfinished(name);
+        let is_sign = !is_unfinished && reserved::may_be_reserved(OsStr::from_bytes(name));
+        if !is_dir && is_unfinished || is_sign {
             return Err(self.not_asked(name, "a name kept for unfinished copies,"));
         }
         // What lies in there is believed.
-        if reserved::is_room(OsStr::from_bytes(name)) {
+        if reserved::may_be_room(OsStr::from_bytes(name)) {
             return Err(self.not_asked(name, "a name kept for plans,"));
         }
         // What is named at the top is asked for by its name, whatever the rules say.

@@ -14,6 +14,12 @@ pub const MAX_HOLE_BYTES: u64 = 16 << 40;
 pub struct Announced(Option<(ObjectId, WireRanges)>);
 
 impl Announced {
+    /// What was told and not used, in bytes of memory.
+    pub fn held_bytes(&self) -> usize {
+        let told = self.0.as_ref();
+        told.map_or(0, |(_, ranges)| ranges.held_bytes())
+    }
+
     /// The sender has told them; what it told before and did not use is forgotten.
     pub fn note(&mut self, object: ObjectId, ranges: WireRanges) {
         self.0 = Some((object, ranges));

@@ -357,6 +357,14 @@ pub enum DecodeError {
 }
 
 impl Message {
+    /// Whether a server keeps it, or something of it, until what it is about is over.
+    pub fn stays_with_a_session(&self) -> bool {
+        matches!(
+            self,
+            Self::Selection(_) | Self::IntoPlan(_) | Self::Holes { .. } | Self::AskFiles(_)
+        )
+    }
+
     /// That it failed. A text that is too long loses its end.
     pub fn fail(kind: FailureKind, text: &str) -> Self {
         Self::Fail {

@@ -4,7 +4,7 @@ use crate::entry::Stamp;
 use crate::matcher::Matcher;
 use crate::naming::{bad_name, plain};
 use crate::paths::PathList;
-use crate::reserved::{is_reserved, is_room};
+use crate::reserved::{may_be_reserved, may_be_room};
 use crate::rules::RuleList;
 use crate::{SessionError, SourceIdentity};
 use serde::{Deserialize, Serialize};
@@ -165,7 +165,10 @@ impl TreeOptions {
             return Err(SessionError::BadOption { what });
         }
         // What lies in there is believed.
-        if path.iter().any(|part| is_reserved(part) || is_room(part)) {
+        if path
+            .iter()
+            .any(|part| may_be_reserved(part) || may_be_room(part))
+        {
             let what = format!(
                 "--backup-dir {backup:?} has a name that is kept for unfinished copies and plans; name another directory"
             );

@@ -77,6 +77,11 @@ impl From<&RangeSet> for WireRanges {
 }
 
 impl WireRanges {
+    /// What it takes in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.0.len() * size_of::<(u64, u64)>()
+    }
+
     /// The ranges, if they make sense in an object of `size` bytes.
     ///
     /// # Errors

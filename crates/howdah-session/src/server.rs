@@ -222,14 +222,22 @@ impl<P: Parts> Server<P> {
         }
     }
 
-    /// Names and rules of a request that has not come yet, and of one that has and waits, in bytes of memory.
+    /// Bytes of messages that wait until what they are about is open.
+    pub fn later_bytes(&self) -> usize {
+        self.later_bytes
+    }
+
+    /// What was said before a request that has not come yet, and names and rules of one that has and waits, in bytes of memory.
     pub fn held_bytes(&self) -> (usize, usize) {
         let waits = if self.does.begins() {
             self.begins_with
         } else {
             0
         };
-        (self.asked.held_bytes(), waits)
+        let into = self.into.as_ref();
+        let into = into.map_or(0, |into| into.path.as_bytes().len() + into.plan.len());
+        let said = self.asked.held_bytes() + self.holes.held_bytes() + into;
+        (said, waits)
     }
 
     /// Keeps a message until what it is about is open.

@@ -93,7 +93,7 @@ pub use durable::{Prepare, publish, publish_new};
 pub use error::StoreError;
 pub use howdah_session::SourceIdentity;
 pub use howdah_session::holes::MAX_HOLE_BYTES;
-pub use howdah_session::reserved::{is_reserved, is_room};
+pub use howdah_session::reserved::{is_reserved, is_room, may_be_reserved, may_be_room};
 pub use howdah_session::resume::{GROUP, RESUMABLE_MIN};
 #[cfg(target_os = "linux")]
 pub use kept::keep_out_of;

@@ -86,6 +86,12 @@ impl Root {
         self
     }
 
+    /// Which directory it is, as long as it is open.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        let stat = rustix::fs::fstat(&self.dir).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    }
+
     /// Whether it has no name any more.
     pub fn is_removed(&self) -> bool {
         rustix::fs::fstat(&self.dir).is_ok_and(|stat| stat.st_nlink == 0)

@@ -3,7 +3,7 @@
 
 use howdah_store::descriptors::opened;
 use howdah_store::plain::irregular;
-use howdah_store::{Root, StoreError, is_reserved, is_room};
+use howdah_store::{Root, StoreError, may_be_reserved, may_be_room};
 use rustix::fs::{AtFlags, Dir, FileType};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -160,7 +160,7 @@ pub fn could_mean(pattern: &Path, found: &Path) -> bool {
 }
 
 fn is_kept(name: &OsStr) -> bool {
-    is_reserved(name) || is_room(name)
+    may_be_reserved(name) || may_be_room(name)
 }
 
 impl Place<'_> {

@@ -8,7 +8,7 @@ use crate::rules_digest::digest;
 use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};
 use howdah_core::Rate;
 use howdah_session::{Metadata, RuleList, TreeOptions};
-use howdah_store::{Quota, Root, StoreError, is_reserved, is_room};
+use howdah_store::{Quota, Root, StoreError, may_be_reserved, may_be_room};
 use howdah_tree::{GlobPlace, Matched, is_begun, is_directory};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -353,7 +353,7 @@ impl Rights {
         match &self.reach {
             Reach::Below(root) => {
                 // What is in the room of a plan is its key's alone.
-                if path.iter().any(is_room) {
+                if path.iter().any(may_be_room) {
                     let path = path.to_owned();
                     return Err(from_store(&StoreError::NotFound { path }));
                 }
@@ -472,7 +472,7 @@ impl Rights {
 
     /// Refuses a name that copies keep for themselves: what stands in a journal, or in the room of a plan, is believed, so nobody may write one.
     pub(crate) fn check_kept(&self, path: &Path) -> Result<(), StoreError> {
-        let is_kept = path.file_name().is_some_and(is_reserved) || path.iter().any(is_room);
+        let is_kept = path.file_name().is_some_and(may_be_reserved) || path.iter().any(may_be_room);
         if is_kept && !self.is_of_user() {
             return Err(StoreError::PathEscapes {
                 path: path.to_owned(),

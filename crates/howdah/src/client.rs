@@ -386,7 +386,7 @@ impl<'a> Client<'a> {
         } else {
             CloseCode::Application
         };
-        connection.close(now, code, &error.to_string());
+        connection.close(now, code, dialogue::last_words(&error));
         self.stop_tree();
         self.end(now, Err(error));
     }

@@ -130,6 +130,10 @@ impl Error {
         Self { message, ..self }
     }
 
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Its kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind

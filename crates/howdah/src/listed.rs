@@ -2,18 +2,19 @@
 
 use crate::access::{Authority, Rights, not_good_from};
 use crate::error::from_store;
-use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
+use crate::keys::{AuthorizedKeys, KeyError, KeyOptions, PublicKey};
 use crate::{Error, ErrorKind, Log};
 use howdah_session::Memory;
 use howdah_store::Root;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// So many lines that make no sense are named.
@@ -38,6 +39,8 @@ pub(crate) struct Listed {
     /// Opened when a session first asks for something: it is what its name means then.
     root: PathBuf,
     file: Option<Reread>,
+    own: Arc<OwnFiles>,
+    open: Arc<OpenRoots>,
     state: Mutex<State>,
     log: Log,
 }
@@ -72,6 +75,61 @@ impl Look {
     }
 }
 
+/// Roots that sessions have open, one descriptor of each for all: idle sessions of a key are as many as there are connections.
+#[derive(Debug, Default)]
+struct OpenRoots(Mutex<BTreeMap<(u64, u64), Weak<Root>>>);
+
+impl OpenRoots {
+    /// That root, or the same one that is open already.
+    fn share(&self, root: Root) -> Arc<Root> {
+        let Some(identity) = root.identity() else {
+            return Arc::new(root);
+        };
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, root| root.strong_count() > 0);
+        if let Some(root) = open.get(&identity).and_then(Weak::upgrade) {
+            return root;
+        }
+        let root = Arc::new(root);
+        open.insert(identity, Arc::downgrade(&root));
+        root
+    }
+}
+
+/// Files of the server's own, by their names and by what links lead to: no key with limits has a root with any of them.
+#[derive(Debug, Default)]
+struct OwnFiles(Vec<PathBuf>);
+
+impl OwnFiles {
+    fn add(&mut self, path: &Path) {
+        let named = std::path::absolute(path).ok();
+        let in_directory = named.as_deref().and_then(|named| {
+            let above = named.parent()?.canonicalize().ok()?;
+            Some(above.join(named.file_name()?))
+        });
+        self.0
+            .extend(in_directory.into_iter().chain(path.canonicalize().ok()));
+    }
+
+    /// The first of them that lies below that directory.
+    fn below(&self, root: &Path) -> Option<&Path> {
+        let root = root.canonicalize().ok()?;
+        let found = self.0.iter().find(|file| file.starts_with(&root));
+        found.map(|file| &**file)
+    }
+
+    /// What to say of a root that has one of them.
+    fn warning(&self, root: &Path) -> Option<String> {
+        let file = self.below(root)?;
+        Some(format!(
+            "{} is the server's own and lies below the root {}, where whoever may write could let anybody in: keys with limits are refused \
+             there; keep it elsewhere (--authorized-keys, --identity, --audit), or serve another directory",
+            file.display(),
+            root.display()
+        ))
+    }
+}
+
 impl Listed {
     /// `keys` is what `file` held a moment ago.
     pub(crate) fn new(root: PathBuf, keys: AuthorizedKeys, file: Option<Reread>, log: Log) -> Self {
@@ -86,6 +144,8 @@ impl Listed {
             root,
             memory,
             file,
+            own: Arc::default(),
+            open: Arc::default(),
             state: Mutex::new(state),
             log,
         }
@@ -95,6 +155,24 @@ impl Listed {
     pub(crate) fn with_memory(mut self, bytes: Option<u64>) -> Self {
         self.memory = bytes.unwrap_or(self.memory);
         self
+    }
+
+    /// No key with limits has a root with any of these files.
+    pub(crate) fn keeping(self, files: &[PathBuf]) -> Self {
+        let mut own = OwnFiles::default();
+        for file in files {
+            own.add(file);
+        }
+        let own = Arc::new(own);
+        Self { own, ..self }
+    }
+
+    /// Says which roots have files of the server's own.
+    pub(crate) fn warn_of_roots(&self) {
+        let warnings = self.roots().into_iter();
+        for warning in warnings.filter_map(|root| self.own.warning(&root)) {
+            self.log.line(&warning);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -176,17 +254,24 @@ impl Authority for Listed {
         }
         let root = options.root.clone().unwrap_or_else(|| self.root.clone());
         let (read, write) = (!options.write_only, !options.read_only);
-        let log = self.log.clone();
+        // (Whoever has no limits is trusted with all of the server.)
+        let is_limited = options != KeyOptions::default();
+        let (log, own) = (self.log.clone(), Arc::clone(&self.own));
+        let open = Arc::clone(&self.open);
         let rights = Rights::below(move || {
             // Where it lies is for whoever runs the server.
-            let opened = Root::open(&root).map(|root| Arc::new(root.untold()));
-            opened.map_err(|e| {
+            let opened = Root::open(&root).map(|root| open.share(root.untold()));
+            let opened = opened.map_err(|e| {
                 // The sandbox has what was there at the start.
-                log.line(&format!(
-                    "the root {} cannot be used now ({}); one that was added or mounted since the server started takes a restart",
-                    root.display(),
-                    from_store(&e)
-                ));
+                let (root, e) = (root.display(), from_store(&e));
+                format!(
+                    "the root {root} cannot be used now ({e}); one that was added or mounted since the server started takes a restart"
+                )
+            });
+            // It may be another one than at the start.
+            let own = is_limited.then(|| own.warning(&root)).flatten();
+            own.map_or(opened, Err).map_err(|why| {
+                log.line(&why);
                 let text = "the server's root for this key cannot be used now; ask whoever runs the server, whose log says why";
                 Error::new(ErrorKind::Refused, text)
             })
@@ -324,8 +409,79 @@ mod tests {
         assert_eq!(asked(&rights), Ok(()));
         // It stays what its name meant then.
         assert_eq!(asked(&early), Err(ErrorKind::Refused));
+        // However many sessions have it, it takes one descriptor; another directory is another one.
+        let opened = |rights: &Rights| rights.source(Path::new("")).expect("there").0;
+        let (first, second) = (opened(&rights), opened(&enter()));
+        assert!(Arc::ptr_eq(&first, &second));
         fs::rename(&root, dir.path().join("elsewhere")).expect("renamed");
         assert_eq!(asked(&rights), Ok(()));
+        fs::create_dir(&root).expect("made");
+        assert!(!Arc::ptr_eq(&first, &opened(&enter())));
+    }
+
+    /// Whoever may write there could let anybody in, and whoever may read there has the server's private key.
+    #[test]
+    fn h19_no_root_has_files_of_the_servers_own() {
+        let dir = tempfile::tempdir().expect("a place");
+        let place = |name: &str| dir.path().join(name);
+        for name in ["site/data", "conf"] {
+            fs::create_dir_all(place(name)).expect("made");
+        }
+        let anna = Identity::generate().expect("a key");
+        let line = anna.public_key();
+        std::os::unix::fs::symlink(place("site"), place("link")).expect("linked");
+        let listed = |list: &str, root: &str, own: &str| {
+            fs::write(place(own), "x").expect("written");
+            let list = place(list);
+            let keys = AuthorizedKeys::load(&list).expect("a list");
+            let listed = Listed::new(place(root), keys, None, Log::default());
+            listed.keeping(&[place(own), list])
+        };
+        let write = |list: &str, root: &str| {
+            let root = place(root);
+            fs::write(place(list), format!("root=\"{}\" {line}\n", root.display()))
+                .expect("written");
+        };
+        write("conf/keys", "site/data");
+        write("site/keys", "site/data");
+        write("conf/wide", "");
+        std::os::unix::fs::symlink(place("site/keys"), place("conf/keys-link")).expect("linked");
+        let here = IpAddr::from([127, 0, 0, 1]);
+        for (list, root, own, is_good) in [
+            ("conf/keys", "site", "conf/id", true),
+            ("conf/keys", "site", "site/data/id", false),
+            ("conf/keys", "link", "site/id", false),
+            ("conf/keys", "site/data", "site/id", true),
+            ("site/keys", "site", "conf/id", false),
+            ("conf/keys-link", "site", "conf/id", false),
+            // The root of the key.
+            ("conf/wide", "site", "conf/id", false),
+        ] {
+            let listed = listed(list, root, own);
+            let mut roots = listed.roots().into_iter();
+            let warned = roots.any(|root| listed.own.warning(&root).is_some());
+            assert_eq!(!warned, is_good, "{list} {root} {own}");
+        }
+        // It is added, or becomes that, while the server runs.
+        let listed = listed("conf/keys", "site", "conf/id");
+        write("conf/keys", "conf");
+        listed.read(&place("conf/keys"));
+        let asked = |listed: &Listed| {
+            let rights = listed.enter(line, here).expect("on the list");
+            rights.source(Path::new("")).map(drop)
+        };
+        assert_eq!(
+            asked(&listed).expect_err("refused").kind(),
+            ErrorKind::Refused
+        );
+        // Who has no limits is trusted with them.
+        for (limits, is_in) in [("", true), ("read-only ", false)] {
+            let list = place("conf/keys");
+            fs::write(&list, format!("{limits}{line}\n")).expect("written");
+            let keys = AuthorizedKeys::load(&list).expect("a list");
+            let wide = Listed::new(place(""), keys, None, Log::default()).keeping(&[list]);
+            assert_eq!(asked(&wide).is_ok(), is_in, "{limits}");
+        }
     }
 
     #[test]

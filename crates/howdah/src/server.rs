@@ -38,9 +38,11 @@ mod share;
 mod shares;
 mod steering;
 mod strangers;
+mod talk;
 
 pub use control::{ServerControl, SessionStatus};
 pub use happening::{ServerEvent, ServerRefusal, SessionMoved};
+use lobby::Lobby;
 use loops::Hearing;
 use service::Stay;
 use strangers::Strangers;
@@ -68,6 +70,9 @@ pub struct ServerConfig {
     pub authorized: AuthorizedKeys,
     /// The file of that list, to be read again when it changes.
     pub reread: Option<Reread>,
+    /// Files of the server's own: that list, its private key, its audit log. A key with limits
+    /// is refused at a root that has one of them: whoever may write there could let anybody in, and whoever may read there could be the server.
+    pub own_files: Vec<PathBuf>,
     /// Sockets that somebody else has bound: `listen` is not used then.
     pub inherited: Option<Inherited>,
     /// Loops that move the data, each on a thread and a socket of its own, 1 to 8; each session is on one of them. `None`: one for
@@ -101,6 +106,7 @@ impl ServerConfig {
             identity,
             authorized,
             reread: None,
+            own_files: Vec::new(),
             inherited: None,
             loops: None,
             beside: Vec::new(),
@@ -134,6 +140,7 @@ pub struct Server {
     max_rate: Option<Rate>,
     keep_unfinished: Option<Duration>,
     bounds: Bounds,
+    lobby: Lobby,
     /// What hears the network is to open nothing; called on its thread when that is so.
     opens_nothing: Option<fn()>,
     log: Log,
@@ -183,6 +190,8 @@ impl Server {
             .transpose()
             .map_err(|e| Error::new(ErrorKind::Io, format!("no thread for the audit log: {e}")))?;
         let listed = Listed::new(root, config.authorized, config.reread, log);
+        let listed = listed.keeping(&config.own_files);
+        listed.warn_of_roots();
         let authority = Arc::new(listed.with_memory(config.memory));
         let (Inherited { udp, tcp }, beside) = if let Some(sockets) = config.inherited {
             (sockets, config.beside)
@@ -271,6 +280,7 @@ impl Server {
             max_rate: None,
             keep_unfinished: None,
             bounds: Bounds::of_system(),
+            lobby: Lobby::default(),
             opens_nothing: None,
             log,
             audit: None,
@@ -297,6 +307,14 @@ impl Server {
     #[must_use]
     pub fn with_places(mut self, all: u32, of_key: u32) -> Self {
         self.bounds = Bounds { all, of_key };
+        self
+    }
+
+    /// Sessions of one key, and of all, hold so many bytes besides. Not part of the stable interface.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_held(mut self, of_key: u64, of_all: u64) -> Self {
+        self.lobby = Lobby::of(of_key, of_all);
         self
     }
 

@@ -83,6 +83,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let line = public_line(&identity);
     let clients = clients(&authorized, &reread.path);
+    let list = reread.path.clone();
     let root = args.root.display().to_string();
     // A new one could not be opened any more.
     let sockets = match inherited {
@@ -105,6 +106,8 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let mut config = ServerConfig::new(args.root, args.listen, identity, authorized);
     config.reread = Some(reread);
+    let own = [Some(list), Some(identity_path), args.audit.audit];
+    config.own_files = own.into_iter().flatten().collect();
     config.inherited = Some(sockets);
     config.loops = loops;
     config.beside = beside;

@@ -1,7 +1,7 @@
 //! Keys that ask for more than they may: H6 of docs/security.md, and what else an option of a key takes away.
 #![cfg(target_os = "linux")]
 
-use crate::support::place::content;
+use crate::support::place::{SmallDisk, content};
 use crate::support::process::{Done, Input, Process, Server};
 use crate::support::{Host, Site};
 use std::fs::{self, Permissions};
@@ -268,6 +268,91 @@ fn h6_serve_runs_as_root_only_where_somebody_says_so() {
     // It can read its list again.
     fs::write(&list, "# nobody\n").unwrap();
     server.await_line("read again, 0 keys", Duration::from_secs(20));
+}
+
+/// Who may write below the root could let anybody in, and who may read there could be the server.
+#[test]
+fn h19_a_key_with_limits_reaches_no_keys_and_logs_of_the_server() {
+    let site = Site::new(100);
+    let root = site.root("");
+    let (list, key) = (
+        site.config("server").join("authorized_keys"),
+        "id_ed25519.pem",
+    );
+    let key = site.config("server").join(key);
+    for (inside, option) in [
+        ("keys", "--authorized-keys"),
+        ("key", "--identity"),
+        ("audit", "--audit"),
+    ] {
+        let inside = site.root(inside);
+        let from = if option == "--identity" { &key } else { &list };
+        fs::copy(from, &inside).unwrap();
+        let args = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--root",
+            &root,
+            option,
+            &inside,
+        ];
+        let mut server = Server::new(site.start(Host::Here, "server", &args, Input::None));
+        let line = server.await_line("server's own", Duration::from_secs(20));
+        assert!(line.contains(&inside) && line.contains(option), "{line}");
+        server.stop();
+        fs::remove_file(&inside).unwrap();
+    }
+    // Also where a line of the list, which somebody adds while it runs, says so.
+    let mut server = site.serve();
+    let all = site.config("server");
+    site.grant(&format!("root=\"{}\"", all.display()));
+    server.await_line("read again, 1 keys", Duration::from_secs(20));
+    let stolen = site.file("stolen");
+    let done = site.copy(Host::Here, &server.url("id_ed25519.pem"), &stolen);
+    done.assert_failed(REFUSED, &["cannot be used now"]);
+    server.await_line("server's own", Duration::from_secs(20));
+    assert!(!fs::exists(&stolen).unwrap());
+}
+
+/// What is wrong at a client is told to its user; the server, which others run, hears of what kind it is.
+#[test]
+fn h19_a_server_hears_no_path_of_its_client() {
+    let site = Site::new(100);
+    let Some(_disk) = SmallDisk::mount(&site.file(""), 8) else {
+        return;
+    };
+    fs::write(site.root("big"), content("big", 16 << 20)).unwrap();
+    let mut server = site.serve();
+    let target = site.file("of-anna");
+    let done = run(
+        &site,
+        &["cp", "--wait-for-space", "0", &server.url("big"), &target],
+    );
+    done.assert_failed(11, &["of-anna", "make room"]);
+    let line = server.await_line("get \"big\" failed", Duration::from_secs(20));
+    assert!(line.contains("its disk is full"), "{line}");
+    assert!(
+        !line.contains("of-anna") && !line.contains("files"),
+        "{line}"
+    );
+}
+
+/// Also of a tree: that some of it could not be written is no line as of one that is done.
+#[test]
+fn a_servers_log_says_what_of_a_tree_could_not_be_copied() {
+    let site = Site::new(100);
+    site.grant("no-delete");
+    let tree = site.file("tree");
+    fs::create_dir(&tree).unwrap();
+    for name in ["new", "old"] {
+        fs::write(format!("{tree}/{name}"), "x").unwrap();
+    }
+    fs::write(site.root("old"), "another content").unwrap();
+    let mut server = site.serve();
+    let done = run(&site, &["cp", "-r", &format!("{tree}/."), &server.url("")]);
+    assert_eq!(done.code, Some(6), "{}", done.err);
+    server.await_line("done, but for 1 names", Duration::from_secs(20));
 }
 
 /// The users that the threads of a server run as: real, effective, saved and of file systems, and their groups.

@@ -7,7 +7,7 @@ use super::console::is_page;
 use crate::listen::{Peer, network};
 use crate::metrics::{Metrics, Refusal};
 use crate::tls::Shown;
-use crate::tokens::{Role, Tokens};
+use crate::tokens::{Role, TokenFile};
 use axum::Extension;
 use axum::extract::{Request, State as Given};
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -89,7 +89,7 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
 /// Who comes over TCP, and what for.
 pub(super) struct OverTcp {
     pub(super) port: u16,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: TokenFile,
     /// None: nothing is encrypted, and only this machine comes.
     pub(super) shown: Option<Arc<Shown>>,
 }
@@ -107,7 +107,7 @@ impl OverTcp {
     }
 
     /// Whose token is shown.
-    fn known(&self, headers: &HeaderMap) -> Option<(Role, &str)> {
+    fn known(&self, headers: &HeaderMap) -> Option<(Role, String)> {
         let shown = only(headers, header::AUTHORIZATION)?;
         self.tokens.known(shown.strip_prefix("Bearer ")?)
     }
@@ -162,7 +162,7 @@ impl Gate {
         };
         let now = Instant::now();
         let may_ask = match tcp.known(headers) {
-            Some((_, name)) => self.known.take(name.to_owned(), now),
+            Some((_, name)) => self.known.take(name, now),
             None => self.strangers.take(network(from.ip()), now),
         };
         if !may_ask {
@@ -196,7 +196,7 @@ impl Gate {
             let text = "show a token of this daemon: 'Authorization: Bearer TOKEN'; they are in the file 'tokens' of its directory";
             return Err(self.guessed(from, text));
         };
-        Ok((role, Some(name.to_owned())))
+        Ok((role, Some(name)))
     }
 
     /// Somebody has shown something wrong; whoever does that often is slowed down.
@@ -335,7 +335,7 @@ mod tests {
         let path = dir.path().join("tokens");
         let over_tcp = OverTcp {
             port: 8470,
-            tokens: Tokens::load_or_create(&path).unwrap(),
+            tokens: TokenFile::open(&path, |_, _| ()).unwrap(),
             shown: None,
         };
         let gate = Gate::new(Some(over_tcp), Arc::new(Metrics::new()), None);

@@ -14,7 +14,7 @@ use crate::position::Position;
 use crate::state::{Reader, Store};
 use crate::time::now_ms;
 use crate::tls::{self, Fingerprint, Shown};
-use crate::tokens::{self, Tokens};
+use crate::tokens::{self, TokenFile};
 use crate::watcher::{Settled, Wake, Watcher};
 use crate::{Config, Error};
 use std::fs;
@@ -95,7 +95,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
     let over_tcp = match &tcp {
         Some((_, door, shown)) => {
             let path = directory.join(tokens::FILE);
-            let tokens = Tokens::load_or_create(&path).map_err(|error| Error::Directory {
+            let tokens = TokenFile::open(&path, config.log).map_err(|error| Error::Directory {
                 path: path.clone(),
                 why: error.to_string(),
             })?;

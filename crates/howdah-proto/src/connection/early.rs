@@ -13,6 +13,9 @@ const MOST_PIECES: usize = 1_024;
 /// What follows is put behind it until a piece is as long as what a host receives at once.
 const PIECE_BYTES: usize = 1 << 16;
 
+/// What a piece takes besides its bytes.
+const PIECE_COST: usize = 64;
+
 /// Bytes that came early.
 #[derive(Debug, Default)]
 pub(super) struct Early {
@@ -44,6 +47,11 @@ impl Early {
         }
         self.bytes += bytes.len();
         true
+    }
+
+    /// Memory of it all.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.bytes + self.count * PIECE_COST
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -436,6 +436,14 @@ impl Connection {
         self.streams.incoming.received_bytes(id)
     }
 
+    /// About how much memory it takes because of what its peer has sent, or has not confirmed: what is at rest takes next to none.
+    pub fn kept_bytes(&self) -> usize {
+        let streams = &self.streams;
+        let controls = streams.control_rx.kept_bytes() + streams.control_tx.backlog();
+        let data = streams.early.kept_bytes() + streams.incoming.kept_bytes();
+        controls + data + self.reporting.received.kept_bytes()
+    }
+
     /// State of the sink, told to the sender with each report; soon, if its queue fills.
     pub fn set_sink_state(&mut self, sink: SinkState) {
         let steps = |sink: SinkState| floor_to_u64(sink.fill() * SINK_STEPS);

@@ -23,7 +23,7 @@ use howdah_session::{Act, Reasons};
 use howdah_store::identity::Identity;
 use howdah_store::names::sync_dir;
 use howdah_store::stale::temp_name;
-use howdah_store::{Root, StoreError, is_room};
+use howdah_store::{Root, StoreError, may_be_room};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -52,7 +52,7 @@ pub(in super::super) fn check(
         }
         if !target.root.is_of_user() {
             let found = below(&target.at, dir)?;
-            if found.iter().any(is_room) {
+            if found.iter().any(may_be_room) {
                 // As what is not there: it is of one key.
                 return Err(StoreError::NotFound { path: found });
             }

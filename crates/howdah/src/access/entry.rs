@@ -3,7 +3,7 @@
 use super::{Place, Reach, Rights, expand, more_than_asked, open, opened};
 use crate::error::from_store;
 use crate::{Error, ErrorKind};
-use howdah_store::{StoreError, is_reserved, is_room};
+use howdah_store::{StoreError, may_be_reserved, may_be_room};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -33,7 +33,10 @@ impl Rights {
         };
         match &self.reach {
             Reach::Below(root) => {
-                if path.iter().any(|name| is_reserved(name) || is_room(name)) {
+                if path
+                    .iter()
+                    .any(|name| may_be_reserved(name) || may_be_room(name))
+                {
                     return Err(escapes("that name is kept for unfinished copies"));
                 }
                 Ok((opened(root)?, path.to_owned()))

@@ -219,7 +219,7 @@ impl Client<'_> {
             local.bottleneck = self.at_cap.verdict(connection, tree.waits().verdict(fixed));
             let thanks = Message::TreeThanks {
                 side: local,
-                report: ours.clone(),
+                report: in_numbers(&ours),
             };
             connection.send_control(&thanks.encode());
             self.progress.bytes = report.bytes;
@@ -239,7 +239,7 @@ impl Client<'_> {
             side.reread = tree.is_reread();
             let done = Message::TreeDone {
                 side,
-                report: report.clone(),
+                report: in_numbers(&report),
                 renamed: report.renamed,
             };
             connection.send_control(&done.encode());
@@ -249,6 +249,15 @@ impl Client<'_> {
             self.thanks(now, side);
         }
         Ok(())
+    }
+}
+
+/// What a server hears of it: what stands in notes are paths of this machine.
+fn in_numbers(report: &TreeReport) -> TreeReport {
+    TreeReport {
+        notes: Vec::new(),
+        notices: Vec::new(),
+        ..report.clone()
     }
 }
 

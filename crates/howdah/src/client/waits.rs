@@ -68,7 +68,7 @@ impl Client<'_> {
 
     /// What came is not what was hashed. Whether its source is still what it was only the server knows, who is told and answers.
     pub(super) fn ask_why(&mut self, connection: &mut Connection, error: Error) {
-        connection.send_control(&dialogue::fail(&error).encode());
+        connection.send_control(&dialogue::client_fails(&error).encode());
         self.doubt = Some(error);
     }
 

@@ -6,6 +6,7 @@ use super::lanes::Offers;
 use super::lobby::{Lobby, Luggage};
 use super::session::Session;
 use super::shares::{Wish, grants};
+use super::talk::Talk;
 use crate::session::putting::Put;
 use howdah_core::Rate;
 use howdah_net::{ConnKey, Waker};
@@ -28,6 +29,7 @@ struct Inner {
     offers: Offers,
     paths: KnownPaths,
     lobby: Lobby,
+    talk: Talk,
     /// Of each loop, for what is sent and for what is received.
     parts: Mutex<Vec<[Part; 2]>>,
 }
@@ -98,7 +100,13 @@ impl Drop for Entered {
 
 impl Company {
     /// Of so many loops, which these wake.
+    #[cfg(test)]
     pub(super) fn new(loops: usize, wakers: Vec<Waker>) -> Self {
+        Self::with_lobby(loops, wakers, Lobby::default())
+    }
+
+    /// The same with that account of memory.
+    pub(super) fn with_lobby(loops: usize, wakers: Vec<Waker>, lobby: Lobby) -> Self {
         Self(Arc::new(Inner {
             loops,
             wakers,
@@ -107,7 +115,8 @@ impl Company {
             state: Mutex::default(),
             offers: Offers::default(),
             paths: KnownPaths::default(),
-            lobby: Lobby::default(),
+            lobby,
+            talk: Talk::default(),
             parts: Mutex::new(vec![Default::default(); loops]),
         }))
     }
@@ -124,6 +133,11 @@ impl Company {
     /// What others may join.
     pub(super) fn offers(&self) -> &Offers {
         &self.0.offers
+    }
+
+    /// What is said about keys that do not get what they come for.
+    pub(super) fn talk(&self) -> &Talk {
+        &self.0.talk
     }
 
     /// What is known of the paths to clients.

@@ -6,6 +6,7 @@ use super::session::{Session, group};
 use super::{ServerEvent, ServerRefusal};
 use crate::keys::PublicKey;
 use crate::{Error, ErrorKind};
+use howdah_audit::Level;
 use howdah_core::{Rate, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -48,7 +49,8 @@ impl Service {
         let rights = match rights {
             Ok(rights) => rights,
             Err(error) => {
-                self.warn(&format!("{peer}: turned away: {error}"));
+                let line = format!("{peer}: turned away: {error}");
+                self.tell_of(&client, Level::Warning, &line);
                 self.note(Happened::Refused, &who, None, Outcome::error(&error));
                 self.control
                     .tell(ServerEvent::Refused(ServerRefusal::Rights));
@@ -57,7 +59,8 @@ impl Service {
             }
         };
         if self.control.is_draining() {
-            self.log(&format!("{peer}: turned away: the server is going away"));
+            let line = format!("{peer}: turned away: the server is going away");
+            self.tell_of(&client, Level::Info, &line);
             self.control
                 .tell(ServerEvent::Refused(ServerRefusal::Draining));
             connection.close(now, CloseCode::Application, GOING_AWAY);
@@ -68,9 +71,8 @@ impl Service {
         if let Some((most, open)) = counted.filter(|&(most, open)| open >= most as usize) {
             self.control
                 .tell(ServerEvent::Refused(ServerRefusal::Sessions));
-            self.warn(&format!(
-                "{peer}: turned away: it has {open} sessions already"
-            ));
+            let line = format!("{peer}: turned away: it has {open} sessions already");
+            self.tell_of(&client, Level::Warning, &line);
             let text = format!(
                 "this key may have {most} sessions at a time and has them already; try again when one has ended"
             );
@@ -79,12 +81,13 @@ impl Service {
         }
         if proved.is_some_and(|proved| !proved.stays) {
             self.control.tell(ServerEvent::Refused(ServerRefusal::Busy));
-            self.warn(&format!("{peer}: turned away: too many sessions over TCP"));
+            let line = format!("{peer}: turned away: too many sessions over TCP");
+            self.tell_of(&client, Level::Warning, &line);
             let text = "this key has as many sessions over TCP as it may, or others need them; try again later, or let UDP through";
             connection.close(now, CloseCode::Application, text);
             return;
         }
-        self.log(&format!("{peer}: connected"));
+        self.tell_of(&client, Level::Info, &format!("{peer}: connected"));
         self.note(Happened::Connected, &who, None, Outcome::default());
         self.control.tell(ServerEvent::Session);
         self.met = true;

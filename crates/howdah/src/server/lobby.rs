@@ -40,7 +40,7 @@ pub(super) struct Luggage {
 }
 
 impl Lobby {
-    fn of(of_key: u64, of_all: u64) -> Self {
+    pub(super) fn of(of_key: u64, of_all: u64) -> Self {
         Self(Arc::new(Account {
             of_key,
             of_all,

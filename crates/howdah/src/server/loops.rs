@@ -118,7 +118,7 @@ impl Server {
     ) -> Result<(), Error> {
         let endpoints = std::iter::once(&self.endpoint).chain(&self.others);
         let wakers: Vec<_> = endpoints.map(Endpoint::waker).collect();
-        let company = Company::new(wakers.len(), wakers.clone());
+        let company = Company::with_lobby(wakers.len(), wakers.clone(), self.lobby);
         self.control.begin(wakers);
         let door = self.door.map(Arc::new);
         let (places, errands) = (Places::new(self.bounds), BlockingJobs::default());

@@ -52,7 +52,7 @@ pub(super) use opening::MOMENTS;
 pub(super) use stay::Stay;
 use under_way::Get;
 pub(super) use under_way::{Landing, Opening, Request};
-use waiting::close_if_busy;
+use waiting::{close_if_busy, no_room};
 
 pub(super) struct Service {
     pub(super) authority: Arc<dyn Authority>,
@@ -145,6 +145,13 @@ impl Service {
         self.log.at(Level::Warning, text);
     }
 
+    /// What a key comes for and does not get, as often as the log has room for it.
+    pub(super) fn tell_of(&self, client: &str, level: Level, text: &str) {
+        if let Some(line) = self.company.talk().line(client, text) {
+            self.log.at(level, &line);
+        }
+    }
+
     /// Notes whether that session has a transfer under way, and whether it has had none for long.
     fn note_active(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
         let session = self.sessions.get_mut(&key);
@@ -159,7 +166,9 @@ impl Service {
             if !session.is_busy() {
                 session.place = None;
             }
-            session.counts_luggage();
+            if !session.keeps_within_bounds(connection.kept_bytes()) {
+                close_if_busy(now, connection, &no_room());
+            }
             self.company.see(key, session, &self.waker);
             session.is_busy() || session.cut_at.is_some()
         });
@@ -308,9 +317,10 @@ impl Service {
             connection.send_control(&dialogue::fail(error).encode());
         }
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
+        let client = session.key.clone();
         self.control.tell(ServerEvent::Failed);
         self.put_away(what, place);
-        self.warn(&line);
+        self.tell_of(&client, Level::Warning, &line);
         self.note_end(Happened::Failed, key, Outcome::error(error));
     }
 
@@ -454,9 +464,9 @@ impl Service {
             Event::Control(bytes) => {
                 let result = dialogue::decode(&bytes).and_then(|message| {
                     self.note_more(key, &message, &bytes);
-                    let names = matches!(message, Message::Selection(_));
+                    let stays = message.stays_with_a_session();
                     self.on_message(now, key, connection, message)?;
-                    if names { self.has_room(key) } else { Ok(()) }
+                    if stays { self.has_room(key) } else { Ok(()) }
                 });
                 if let Err(error) = result {
                     self.give_up(key, connection, &error);
@@ -514,14 +524,14 @@ impl Service {
                             0 => String::new(),
                             bytes => format!("; {} MiB are kept for the next copy", bytes >> 20),
                         };
-                        self.log(&format!(
-                            "{}: {} failed: {why}{kept}",
-                            session.peer, session.deed
-                        ));
+                        let line =
+                            format!("{}: {} failed: {why}{kept}", session.peer, session.deed);
+                        self.tell_of(&session.key, Level::Info, &line);
                         let (deed, outcome) = (&session.deed, Outcome::error(&why));
                         self.note(Happened::Failed, &session.who, Some(deed), outcome);
                     } else {
-                        self.log(&format!("{}: gone", session.peer));
+                        let line = format!("{}: gone", session.peer);
+                        self.tell_of(&session.key, Level::Info, &line);
                     }
                     self.note(
                         Happened::Disconnected,

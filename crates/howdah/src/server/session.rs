@@ -79,6 +79,8 @@ pub(super) struct Session {
     pub(super) place: Option<Place>,
     /// What came of a file whose place is being opened.
     pub(super) early: Option<Early>,
+    /// What its connection kept for it when that was looked at last.
+    kept: u64,
     /// Its key holds as much without places as it may.
     is_crowded: bool,
     /// A place that was taken is not looked at again before, and what waits is not tried.
@@ -136,6 +138,8 @@ pub(super) struct Session {
     changed_at: Time,
 }
 
+/// What a connection keeps is looked at in steps of so many bytes.
+const KEPT_STEP: u64 = 64 << 10;
 /// No client of ours goes on after one.
 const FAILURES_MAX: u32 = 8;
 /// Lines about where one session has moved to, and the time between two when there were so many.
@@ -190,6 +194,7 @@ impl Session {
             in_vain_since: None,
             place: None,
             early: None,
+            kept: 0,
             is_crowded: false,
             open_again_at: now,
             into_plan: None,
@@ -310,16 +315,28 @@ impl Session {
         }
     }
 
+    /// Looks what its connection keeps for it. False: there is no room for so much, and others of its key have room again without it.
+    pub(super) fn keeps_within_bounds(&mut self, connection: usize) -> bool {
+        // As honest ones have it, it is not counted, and more not with each packet.
+        let waits = self.put.as_ref().filter(|_| self.place.is_none());
+        let kept = connection + self.machine.later_bytes() + waits.map_or(0, Put::held_bytes);
+        let kept = kept as u64;
+        self.kept = kept / KEPT_STEP * KEPT_STEP;
+        self.counts_luggage() || self.kept == 0
+    }
+
     /// Counts what it holds in memory without a place. Whether there is room for that.
     pub(super) fn counts_luggage(&mut self) -> bool {
         let (comes, waits) = self.machine.held_bytes();
+        let asked = self.does().files().map_or(0, |files| files.held_bytes());
         let early = self.early.as_ref().map_or(0, |early| early.kept.bytes());
         let without_place = if self.place.is_some() {
             0
         } else {
             waits + early
         };
-        self.is_crowded = !self.entered.hold((comes + without_place) as u64);
+        let held = (comes + without_place) as u64 + asked + self.kept;
+        self.is_crowded = !self.entered.hold(held);
         !self.is_crowded
     }
 
@@ -385,14 +402,17 @@ mod tests {
     use super::*;
     use crate::PathBytes;
     use crate::server::company::Company;
+    use crate::session::alone;
+    use crate::session::files::attest::Witness;
     use crate::session::kept::Kept;
     use crate::session::places::{Bounds, ONE, Places};
     use howdah_core::{ByteRange, ObjectId};
     use howdah_net::{ConnKey, Placement};
     use howdah_session::TreeOptions;
+    use howdah_session::files::FilesRequest;
     use howdah_session::message::Message;
     use howdah_session::selection::Selection;
-    use howdah_store::Root;
+    use howdah_store::{Root, Wake};
 
     fn session() -> Session {
         let rights = Rights::below(|| Ok(Arc::new(Root::open(".").expect("it is there"))));
@@ -463,6 +483,59 @@ mod tests {
         let places = Places::new(Bounds::of_system());
         session.place = Some(places.take("anna", ONE).expect("a place"));
         assert_eq!(counted(&mut session), 0, "it is on another account");
+    }
+
+    /// An account of each session alone is none: a key may have as many as there are connections.
+    #[test]
+    fn h19_what_connections_keep_for_the_sessions_of_a_key_is_bounded() {
+        const MIB: usize = 1 << 20;
+        let company = Company::new(1, Vec::new());
+        let new = |n: u64, client: &str| {
+            let mut session = session();
+            session.entered = company.enter(ConnKey(n), client);
+            session
+        };
+        let mut of_anna: Vec<_> = (0..100).map(|n| new(n, "anna")).collect();
+        // As honest ones have it.
+        assert!(
+            of_anna
+                .iter_mut()
+                .all(|one| one.keeps_within_bounds(60_000))
+        );
+        let kept = of_anna
+            .iter_mut()
+            .map(|one| one.keeps_within_bounds(8 * MIB));
+        assert_eq!(kept.filter(|within| *within).count(), 32, "256 MiB");
+        assert!(new(100, "ben").keeps_within_bounds(8 * MIB));
+        of_anna.truncate(30);
+        assert!(new(101, "anna").keeps_within_bounds(8 * MIB));
+    }
+
+    #[test]
+    fn h19_what_a_session_of_files_was_asked_and_remembers_is_counted() {
+        let mut session = session();
+        let places = Places::new(Bounds { all: 1, of_key: 1 });
+        // Nothing is answered.
+        let _all = places.take("anna", ONE).expect("one");
+        let rights = (session.rights.clone(), Witness::default());
+        let mut connection = alone::connection();
+        let wake: Wake = Arc::new(|| ());
+        let account = (places, "anna".to_owned());
+        let serving = Serving::start(&mut connection, rights, account, &wake, |_, _| ());
+        let serving = serving.expect("it starts");
+        session.machine.does(Does::Files(serving));
+        assert!(session.counts_luggage());
+        assert_eq!(session.entered.held(), 0);
+        for n in 0..30 {
+            let path = format!("{n:060000}").as_str().into();
+            let question = vec![(n, FilesRequest::Stat { path })];
+            let files = session.does().files().expect("that is what it does");
+            files.ask(question).expect("it may be open");
+        }
+        assert!(session.counts_luggage());
+        // The questions, and a few of their names.
+        let held = session.entered.held();
+        assert!((1_800_000..3_000_000).contains(&held), "{held}");
     }
 
     /// The far end would be told that it had not asked for anything.

@@ -87,6 +87,30 @@ pub(crate) fn fail(error: &Error) -> Message {
     Message::fail(kind, &error.to_string())
 }
 
+/// What a server hears of a client that gives up: its paths are nobody else's business, and stand in what it tells its user. That the two do not
+/// understand each other is told in full, with the versions.
+pub(crate) fn last_words(error: &Error) -> &str {
+    match error.kind() {
+        ErrorKind::Protocol => error.message(),
+        ErrorKind::Usage => "what it was asked for makes no sense",
+        ErrorKind::NotFound => "what it was to send is not there",
+        ErrorKind::Refused => "its system does not let it",
+        ErrorKind::Network => "it waits no longer",
+        ErrorKind::Auth => "it does not trust this key",
+        ErrorKind::Integrity => "what came is not what was sent",
+        ErrorKind::NoSpace => "its disk is full",
+        ErrorKind::Cancelled => "interrupted",
+        ErrorKind::SourceChanged => "its source has changed",
+        ErrorKind::Partial | ErrorKind::Io => "it could not read or write",
+        ErrorKind::Limit => "a limit of its user's was reached",
+    }
+}
+
+/// The same as a message.
+pub(crate) fn client_fails(error: &Error) -> Message {
+    Message::fail(told(error.kind()), last_words(error))
+}
+
 /// What it waits for, if it waits.
 pub(crate) fn room(lack: Option<&StoreError>) -> Message {
     let lack = lack.map(|error| error.lack_of_space().unwrap_or_else(|| error.to_string()));

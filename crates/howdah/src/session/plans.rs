@@ -291,10 +291,17 @@ impl Rights {
         let is_named_directory = howdah_tree::is_directory(&at) || at.as_os_str().is_empty();
         // For a user, one that exists was opened itself.
         let bare: PathBuf = at.components().collect();
+        // Whoever may not look around says by a slash what it is, and hears when it is made whether that is so.
+        let looked = || {
+            let found = root.look(&bare);
+            found.is_ok_and(|found| found.kind == howdah_store::FoundKind::Directory)
+        };
         let is_directory = bare.as_os_str().is_empty()
-            || root
-                .look(&bare)
-                .is_ok_and(|found| found.kind == howdah_store::FoundKind::Directory);
+            || if self.is_blind() {
+                is_named_directory
+            } else {
+                looked()
+            };
         if is_named_directory && !is_directory {
             return Err(lease::no_directory(path.as_path()));
         }
@@ -395,6 +402,14 @@ pub(crate) fn answer<E: From<Error>>(
 fn make(rights: &Rights, key: Option<&str>, path: &PathBytes, plan: &str) -> Result<(), Error> {
     let (_, plan) = plan_of(plan)?;
     let spot = rights.spot(path.as_path())?;
+    let seen = spot.above.look(Path::new(&spot.target));
+    if seen.is_ok_and(|seen| seen.is_dir()) {
+        let text = format!(
+            "{} is a directory: write a slash behind it, or the name that the file is to get there",
+            path.as_path().display()
+        );
+        return Err(usage(text));
+    }
     if rights.is_adding_only() && spot.above.has(&spot.target) {
         let path = path.as_path().to_path_buf();
         return Err(from_store(&howdah_store::StoreError::MayOnlyAdd { path }));
@@ -563,6 +578,36 @@ mod tests {
         let mut to_planted = asked(text("b", 3 * MIB), 0, 1);
         to_planted.path = "y".into();
         assert!(put(&rights, "anna", &to_planted).is_err());
+    }
+
+    /// Who asks where a file would come leaves nothing behind, so he would learn what is there name by name.
+    #[test]
+    fn h19_who_may_only_write_does_not_hear_where_a_plan_would_come() {
+        let dir = tempfile::tempdir().expect("a place");
+        fs::create_dir(dir.path().join("d")).expect("made");
+        fs::write(dir.path().join("f"), "x").expect("written");
+        let place = |rights: &Rights, path: &str| {
+            let (path, name) = (path.into(), "n".into());
+            ask(rights, "anna", &PlanRequest::Place { path, name }).map_err(|e| e.to_string())
+        };
+        let at = |path: &str| Ok(Some(PlanAnswer::Place(path.into())));
+        let reader = rights(dir.path());
+        assert_eq!(place(&reader, "d"), at("d/n"));
+        let writer = rights(dir.path()).restricted(false, true, None);
+        for path in ["d", "f", "none"] {
+            assert_eq!(place(&writer, path), at(path));
+            let named = format!("{path}/");
+            assert_eq!(place(&writer, &named), at(&format!("{path}/n")));
+        }
+        assert_eq!(place(&writer, ""), at("n"));
+        // Before anything is moved there is said what is wrong, as to whoever writes there.
+        let make = |path: &str| {
+            let (path, plan) = (path.into(), text("a", 3 * MIB));
+            ask(&writer, "anna", &PlanRequest::Make { path, plan })
+        };
+        let error = make("d").expect_err("a directory").to_string();
+        assert!(error.contains("a slash behind it"), "{error}");
+        assert!(make("d/n").is_ok());
     }
 
     #[test]

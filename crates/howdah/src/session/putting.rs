@@ -5,7 +5,7 @@ use super::receiving::Place;
 use crate::access::Rights;
 use crate::error::from_store;
 use crate::{Error, PathBytes};
-use howdah_core::{Span, Time};
+use howdah_core::{RangeSet, Span, Time};
 use howdah_session::Metadata;
 use howdah_session::message::Message;
 use howdah_session::naming::plain;
@@ -47,6 +47,12 @@ impl Put {
         ours.source.is_some()
             && is_same_lease
             && (&ours.path, &ours.name, ours.source) == (&theirs.path, &theirs.name, theirs.source)
+    }
+
+    /// What it takes in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let holes = self.asked.holes.as_ref().map_or(0, RangeSet::range_count);
+        self.asked.path.as_bytes().len() + holes * RangeSet::RANGE_BYTES
     }
 
     /// Whether there is time left to wait for an earlier copy.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic, their helpers too")]
 
+mod accounts;
 mod client;
 mod company;
 mod differential;

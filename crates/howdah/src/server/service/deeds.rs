@@ -11,8 +11,9 @@ use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Names of one request that are written down; more are counted.
+/// Names of one request that are written down, and their bytes; more are counted. Each line of an audit log stays for ever.
 const PATHS_MAX: usize = 1_000;
+const PATHS_BYTES: usize = 256 << 10;
 /// Names that a line for people has.
 const PATHS_SHOWN: usize = 8;
 
@@ -28,10 +29,16 @@ pub(in crate::server) struct Deed {
 
 impl Deed {
     pub(in crate::server) fn new(verb: &'static str, paths: &[PathBytes]) -> Self {
+        let mut bytes = 0;
+        let fits = |path: &&PathBytes| {
+            bytes += path.as_bytes().len();
+            bytes <= PATHS_BYTES
+        };
+        let kept = paths.iter().take(PATHS_MAX).take_while(fits).count();
         Self {
             verb,
-            paths: paths.to_vec(),
-            left_out: 0,
+            paths: paths[..kept].to_vec(),
+            left_out: paths.len() - kept,
             began_utc: now_utc(),
         }
     }
@@ -242,4 +249,24 @@ impl Service {
 pub(in crate::server) fn may_act(audit: Option<&AuditLog>) -> Result<(), Error> {
     let checked = audit.map_or(Ok(()), AuditLog::check);
     checked.map_err(|error| Error::new(ErrorKind::Refused, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody may ask for names without end, and each of his lines in an audit log stays.
+    #[test]
+    fn h19_what_is_written_down_of_a_request_is_bounded() {
+        let names = |len: usize, count: usize| vec![PathBytes::from("x".repeat(len)); count];
+        for (len, count, kept) in [
+            (10, 5, 5),
+            (10, 5_000, 1_000),
+            (4_000, 2_000, 65),
+            (10, 0, 0),
+        ] {
+            let deed = Deed::new("get tree", &names(len, count));
+            assert_eq!((deed.paths.len(), deed.left_out), (kept, count - kept));
+        }
+    }
 }

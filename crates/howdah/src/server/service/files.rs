@@ -6,6 +6,7 @@ use crate::Error;
 use crate::server::ServerEvent;
 use crate::session::files::attest::Witness;
 use crate::session::files::serving::Serving;
+use howdah_audit::Level;
 use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -57,6 +58,7 @@ impl Service {
         let changes = changes.map(|change| (session.tells_of_change(now), change));
         let changes: Vec<_> = changes.collect();
         let (peer, who) = (session.peer.clone(), session.who.clone());
+        let client = session.key.clone();
         for (told, change) in changes {
             let deed = Deed::new(change.verb, &change.paths);
             let (event, outcome) = match &change.result {
@@ -65,9 +67,13 @@ impl Service {
             };
             match (told, &change.result) {
                 (None, _) => {}
-                (Some(more), Ok(())) => self.log(&format!("{peer}: {deed} done{more}")),
+                (Some(more), Ok(())) => {
+                    let line = format!("{peer}: {deed} done{more}");
+                    self.tell_of(&client, Level::Info, &line);
+                }
                 (Some(more), Err(error)) => {
-                    self.warn(&format!("{peer}: {deed} failed: {error}{more}"));
+                    let line = format!("{peer}: {deed} failed: {error}{more}");
+                    self.tell_of(&client, Level::Warning, &line);
                 }
             }
             self.note(event, &who, Some(&deed), outcome);

@@ -11,6 +11,7 @@ use crate::session::dialogue::{self, side_report};
 use crate::session::places::Place;
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind, PathBytes};
+use howdah_audit::Level;
 use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -302,11 +303,15 @@ impl Service {
             return;
         };
         session.into_plan = None;
-        let line = format!("{}: {} done", session.peer, session.deed);
+        let (level, but) = match outcome.failed {
+            None | Some(0) => (Level::Info, String::new()),
+            Some(failed) => (Level::Warning, format!(", but for {failed} names")),
+        };
+        let line = format!("{}: {} done{but}", session.peer, session.deed);
         self.control.tell(ServerEvent::Done);
         let (tree, place) = (session.machine.end(), session.place.take());
         self.put_away(tree, place);
-        self.log(&line);
+        self.log.at(level, &line);
         self.note_end(Happened::Done, key, outcome);
     }
 }

@@ -9,6 +9,7 @@ use crate::server::{ServerEvent, ServerRefusal};
 use crate::session::chore::Chore;
 use crate::session::places::{NoPlace, ONE, of_tree};
 use crate::{Error, ErrorKind};
+use howdah_audit::Level;
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -33,6 +34,12 @@ pub(super) fn close_if_busy(now: Time, connection: &mut Connection, error: &Erro
     }
 }
 
+/// What sessions of a key hold, or of all keys, is as much as may be.
+pub(super) fn no_room() -> Error {
+    let text = "what is asked by other sessions takes all the memory that is for it";
+    Error::new(ErrorKind::Network, text).busy()
+}
+
 impl Request {
     fn places(&self) -> u32 {
         let Self::Tree(message) = self else {
@@ -50,14 +57,13 @@ impl Request {
 }
 
 impl Service {
-    /// Whether there is room for the names and rules of a request that comes. A client of ours comes again by itself.
+    /// Whether there is room for what has come and stays with its session. A client of ours comes again by itself.
     pub(super) fn has_room(&mut self, key: ConnKey) -> Result<(), Error> {
         let session = self.sessions.get_mut(&key);
         if session.is_none_or(Session::counts_luggage) {
             return Ok(());
         }
-        let text = "the names and rules of other requests take all the memory that is for them";
-        Err(Error::new(ErrorKind::Network, text).busy())
+        Err(no_room())
     }
 
     /// Begins what was asked for, or has it wait.
@@ -173,8 +179,9 @@ impl Service {
         }
         connection.send_control(&Message::busy(why, AGAIN_S));
         let line = format!("{}: {} waits: {why}", session.peer, session.deed);
+        let client = session.key.clone();
         self.control.tell(ServerEvent::Refused(ServerRefusal::Busy));
-        self.log(&line);
+        self.tell_of(&client, Level::Info, &line);
     }
 
     /// What it asked for has begun.
@@ -186,7 +193,8 @@ impl Service {
         if std::mem::take(&mut session.is_told_to_wait) {
             connection.send_control(&Message::room(None).encode());
             let line = format!("{}: {} begins", session.peer, session.deed);
-            self.log(&line);
+            let client = session.key.clone();
+            self.tell_of(&client, Level::Info, &line);
         }
     }
 

@@ -12,6 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Parts of one list: some gigabytes of names.
 const PARTS_MAX: usize = 1 << 16;
 
+/// What one takes in memory.
+const PART_BYTES: u64 = 128;
+
 /// What a receipt says of it.
 pub(crate) fn entry_of(file: &AttestedFile) -> Entry {
     Entry::new(&file.path, file.at.as_ref(), file.bytes, file.blake3)
@@ -39,6 +42,11 @@ struct List {
 }
 
 impl Attested {
+    /// What is remembered of it, in bytes.
+    pub(super) fn held_bytes(&self) -> u64 {
+        PART_BYTES * self.lock().parts.len() as u64
+    }
+
     fn lock(&self) -> MutexGuard<'_, List> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,6 +22,8 @@ const WORKERS_MAX: usize = 4;
 /// Names of a session that are written down, and their bytes; more are counted.
 const NAMES_MAX: usize = 1_000;
 const NAMES_BYTES: usize = 256 << 10;
+/// What one takes in memory besides its bytes.
+const NAME_COST: usize = 64;
 
 /// See the module. Dropping it ends its threads.
 #[derive(Debug)]
@@ -107,6 +109,12 @@ impl Serving {
                 }
             }
         }
+    }
+
+    /// What is asked, and remembered of what was, in bytes of memory.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let names = self.names_bytes + NAME_COST * self.names.len();
+        self.shared.lock().cost + names as u64 + self.shared.attested.held_bytes()
     }
 
     /// Why nothing that is asked is answered now, if so.

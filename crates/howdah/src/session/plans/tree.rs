@@ -19,7 +19,7 @@ use howdah_lease::{
 };
 use howdah_session::plans::{LeaseRun, PlanAnswer, PlanPlace, PlanRecord, PlanRequest, SHEET_PART};
 use howdah_session::{Metadata, TreeOptions};
-use howdah_store::{is_reserved, is_room};
+use howdah_store::{may_be_reserved, may_be_room};
 use howdah_tree::TreeTarget;
 use std::io;
 use std::path::Path;
@@ -424,7 +424,10 @@ fn lay(
     let mut place = |large: &Large| {
         let name = path_of(&large.name);
         let path = top.path().join(name);
-        if name.iter().any(|part| is_reserved(part) || is_room(part)) {
+        if name
+            .iter()
+            .any(|part| may_be_reserved(part) || may_be_room(part))
+        {
             let path = path.display();
             let text = format!("{path} has a name that is kept for unfinished copies");
             return Err(Error::new(ErrorKind::Refused, text));

@@ -78,7 +78,7 @@ pub(super) fn sockets(count: usize) -> Vec<UdpSocket> {
 }
 
 /// One at that address of this machine.
-pub(super) fn socket(at: Ipv4Addr) -> UdpSocket {
+pub(crate) fn socket(at: Ipv4Addr) -> UdpSocket {
     let socket = UdpSocket::bind((at, 0)).expect("a port");
     socket.set_nonblocking(true).expect("a socket");
     socket

@@ -205,6 +205,45 @@ pub(crate) fn move_to(
     }
 }
 
+/// Somebody with a key whose control bytes come as scattered as can be, with the first one missing.
+pub(crate) struct Scatterer<'a> {
+    socket: &'a UdpSocket,
+    target: SocketAddr,
+    sealer: Sealer,
+    pieces: u64,
+}
+
+impl<'a> Scatterer<'a> {
+    /// Comes in.
+    pub(crate) fn new(socket: &'a [UdpSocket; 1], target: SocketAddr, protocol: &Config) -> Self {
+        let sealer = ByHand::new(socket, target, protocol).enter();
+        Self {
+            socket: &socket[0],
+            target,
+            sealer: sealer.expect("it is let in"),
+            pieces: 0,
+        }
+    }
+
+    /// Sends some hundreds of pieces.
+    pub(crate) fn scatter(&mut self) {
+        const IN_A_PACKET: u64 = 100;
+        const MOST: u64 = 120_000;
+        for _ in 0..8 {
+            let piece = |k| Frame::Control {
+                offset: 1 + (self.pieces + k) % MOST * 2,
+                bytes: b"x",
+            };
+            let frames: Vec<_> = (0..IN_A_PACKET).map(piece).collect();
+            let packet = self.sealer.packet(&frames);
+            let _ = self.socket.send_to(&packet, self.target);
+            self.pieces += IN_A_PACKET;
+        }
+        // Not more than the server's socket has room for.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Somebody with a key who says nothing wrong, from another place each time; how often he came in.
 pub(crate) fn wander(target: SocketAddr, stage: &Stage, protocol: &Config) -> u64 {
     let sockets = sockets(ADDRESSES);

@@ -1,7 +1,7 @@
 //! Peers that wish a server ill, a thousand times a second: strangers, people with a key who talk nonsense, and people with a key
 //! who make packets of their own.
 
-mod by_hand;
+pub(crate) mod by_hand;
 pub(crate) mod forgers;
 pub(crate) mod strangers;
 pub(crate) mod talkers;
