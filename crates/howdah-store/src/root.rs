@@ -4,9 +4,9 @@ mod found;
 
 use crate::descriptors::opened;
 use crate::plain::check;
-use crate::{StoreError, unwritable, way};
+use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -100,7 +100,7 @@ impl Root {
     /// Whether the path that it was opened by leads to it still. What cannot be told is as it was.
     pub fn is_in_place(&self) -> bool {
         let path = self.opened_at.as_ref();
-        path.is_none_or(|path| way::is_same(&self.dir, rustix::fs::stat(path)))
+        path.is_none_or(|path| is_same(&self.dir, rustix::fs::stat(path)))
     }
 
     /// Whether links may lead out of it.
@@ -478,6 +478,15 @@ fn leads_in_a_circle(_: BorrowedFd<'_>, _: &Path) -> bool {
 #[cfg(not(target_os = "linux"))]
 fn beneath(_: BorrowedFd<'_>, _: &Path, _: OFlags, _: bool) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
+}
+
+/// Whether what was found now is the open directory `was`.
+pub(crate) fn is_same(was: impl AsFd, now: Result<Stat, Errno>) -> bool {
+    match (rustix::fs::fstat(was), now) {
+        (Ok(was), Ok(now)) => (was.st_dev, was.st_ino) == (now.st_dev, now.st_ino),
+        (_, Err(Errno::NOENT | Errno::NOTDIR)) => false,
+        _ => true,
+    }
 }
 
 #[cfg(test)]

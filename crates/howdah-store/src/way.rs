@@ -1,8 +1,8 @@
 //! Whether a directory that was opened is still where it was.
 
+use crate::root::is_same;
 use crate::{Root, StoreError};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::Stat;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ impl Way {
     /// That of the directory that a path named by the user of this process lies in.
     pub(crate) fn above(path: &Path) -> Self {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-        Self::Path(above.unwrap_or(Path::new(".")).to_path_buf())
+        Self::Path(above.unwrap_or_else(|| Path::new(".")).to_path_buf())
     }
 
     /// The same of a path below a root.
     pub(crate) fn above_in(root: &Root, path: &Path) -> Self {
-        let above = path.parent().unwrap_or(Path::new(""));
+        let above = path.parent().unwrap_or_else(|| Path::new(""));
         Self::Below(root.clone(), above.to_path_buf())
     }
 
@@ -42,14 +42,5 @@ impl Way {
                 is_same(dir, now) && root.is_in_place()
             }
         }
-    }
-}
-
-/// Whether what was found now is the open directory `was`.
-pub(crate) fn is_same(was: impl AsFd, now: Result<Stat, Errno>) -> bool {
-    match (rustix::fs::fstat(was), now) {
-        (Ok(was), Ok(now)) => (was.st_dev, was.st_ino) == (now.st_dev, now.st_ino),
-        (_, Err(Errno::NOENT | Errno::NOTDIR)) => false,
-        _ => true,
     }
 }

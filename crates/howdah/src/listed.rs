@@ -2,7 +2,7 @@
 
 use crate::access::{Authority, Rights, not_good_from};
 use crate::error::from_store;
-use crate::keys::{AuthorizedKeys, KeyError, KeyOptions, PublicKey};
+use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
 use crate::{Error, ErrorKind, Log};
 use howdah_session::Memory;
 use howdah_store::Root;
@@ -255,7 +255,7 @@ impl Authority for Listed {
         let root = options.root.clone().unwrap_or_else(|| self.root.clone());
         let (read, write) = (!options.write_only, !options.read_only);
         // (Whoever has no limits is trusted with all of the server.)
-        let is_limited = options != KeyOptions::default();
+        let is_limited = options.is_limited();
         let (log, own) = (self.log.clone(), Arc::clone(&self.own));
         let open = Arc::clone(&self.open);
         let rights = Rights::below(move || {

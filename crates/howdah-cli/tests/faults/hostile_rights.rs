@@ -297,10 +297,10 @@ fn h19_a_key_with_limits_reaches_no_keys_and_logs_of_the_server() {
             option,
             &inside,
         ];
-        let mut server = Server::new(site.start(Host::Here, "server", &args, Input::None));
+        let mut server = site.start(Host::Here, "server", &args, Input::None);
         let line = server.await_line("server's own", Duration::from_secs(20));
         assert!(line.contains(&inside) && line.contains(option), "{line}");
-        server.stop();
+        Server::new(server).stop();
         fs::remove_file(&inside).unwrap();
     }
     // Also where a line of the list, which somebody adds while it runs, says so.

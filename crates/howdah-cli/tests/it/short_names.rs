@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 // As `howdah --help` lists them.
-const OTHER: i32 = 1;
+const REFUSED: i32 = 4;
 const PARTIAL: i32 = 6;
 const MIB: usize = 1 << 20;
 
@@ -212,7 +212,7 @@ fn t18_a_name_that_is_too_long_there_is_told_of_and_the_rest_comes() {
         &format!("{from}/{}", too_long[0]),
         &server.url(&format!("disk/{}", too_long[0])),
     );
-    done.assert_failed(OTHER, &["longer than the disk there takes"]);
+    done.assert_failed(REFUSED, &["longer than the disk there takes"]);
     server.stop();
     site.assert_nothing_half_done();
 }

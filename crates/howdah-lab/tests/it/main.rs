@@ -9,6 +9,7 @@ mod blasters;
 mod company;
 mod forward;
 mod ftp;
+mod headroom;
 mod latency;
 mod ledger;
 mod replay;

@@ -17,6 +17,7 @@ mod target;
 use self::parts::{Bound, Delays, Echo, Losses, Probing, Receiver};
 use super::company::{Company, Overflows};
 use super::drains::{Drains, Seen};
+use super::headroom::Headroom;
 use super::history::{History, RECENT, Sample, one_way_delay};
 use super::marks::{Marks, Weight};
 use super::overflow::Overflow;
@@ -148,6 +149,7 @@ pub(super) struct Fair {
     marks: Marks,
     yielding: Yielding,
     company: Company,
+    headroom: Headroom,
     last: Option<Sample>,
     probing: Probing,
     drains: Drains,
@@ -185,6 +187,7 @@ impl Fair {
             marks: Marks::new(Weight::Fair, share),
             yielding: Yielding::new(share),
             company: Company::new(share),
+            headroom: Headroom::default(),
             last: None,
             probing: Probing::new(),
             drains: Drains::new(),
@@ -359,6 +362,7 @@ impl Fair {
             self.start_up(feedback, &sample);
         } else {
             self.cruise(feedback, &sample);
+            self.leave_room(feedback, &sample);
         }
         let limit = feedback.limit().unwrap_or(Rate::MAX);
         self.host.limits = limit < self.rate;
@@ -524,6 +528,9 @@ impl Fair {
             ..
         } = judged;
         self.look_at_link(feedback, &judged);
+        if judged.overflows != Overflows::No {
+            self.heed_overflow(feedback, sample);
+        }
         if self.beside_others(feedback, sample, idle, judged.overflows) {
             return;
         }

@@ -8,6 +8,7 @@ mod background;
 mod company;
 mod drains;
 mod fair;
+mod headroom;
 mod history;
 mod knowledge;
 mod marks;

@@ -143,7 +143,7 @@ fn grown(from: Rate, increase: f64, passed: Span) -> Rate {
 }
 
 /// How long a CUBIC that had all of that would take to have it again.
-fn cubic_k(rate: Rate, rtt: Span) -> Span {
+pub(super) fn cubic_k(rate: Rate, rtt: Span) -> Span {
     let packets = rate.as_f64() * rtt.as_secs_f64() / PACKET_BITS;
     Span::from_secs_f64((CUBIC_K * packets).cbrt())
 }

@@ -38,6 +38,18 @@ pub struct KeyOptions {
     pub no_list: bool,
 }
 
+impl KeyOptions {
+    /// Whether he may do less than somebody without any of them.
+    pub(crate) fn is_limited(&self) -> bool {
+        let rest = Self {
+            fixed_rate: false,
+            metadata: self.metadata.filter(|metadata| *metadata != Metadata::All),
+            ..self.clone()
+        };
+        rest != Self::default()
+    }
+}
+
 /// Splits a line into its options and the rest: at the first blank outside of quotes.
 pub(super) fn split(line: &str) -> Result<(&str, &str), ParseKeyError> {
     let (mut quoted, mut escaped) = (false, false);

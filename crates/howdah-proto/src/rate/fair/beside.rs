@@ -3,10 +3,11 @@
 use super::target::target_of;
 use super::{
     Fair, PROBE_FIRST, RATE_MIN, SHORT, Stage, TARGET_CAP_MIN, TARGET_CAP_STEP, TARGET_MAX,
-    TARGET_SHARE_OF_LIMIT,
+    TARGET_SHARE_OF_LIMIT, UNSENT,
 };
 use crate::rate::Feedback;
 use crate::rate::company::{Look, Overflows, Yields};
+use crate::rate::headroom::Shown;
 use crate::rate::history::Sample;
 use howdah_core::{Rate, Span};
 
@@ -21,6 +22,10 @@ const FLOOD: f64 = 0.35;
 const FLOOD_PACKETS: u64 = 48;
 /// A queue is shallow if it is no longer than so many times the largest target of a flow that has the whole link.
 const SHALLOW: f64 = 1.2;
+/// A queue of less than this share of the round trip holds no burst of a flow that begins.
+const TINY: f64 = 0.05;
+/// With more lost by chance than this, in parts of a thousand million, what arrives varies too much to tell who has the rest.
+const BY_CHANCE_PPB: u64 = 5_000_000;
 /// After an overflow that others share in the target comes back slowly for so long.
 const BOUND_FOR: Span = Span::from_secs(20);
 
@@ -117,6 +122,44 @@ impl Fair {
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
         self.drains.on_sent(now, sent);
         true
+    }
+
+    /// The queue overflows: whether others had a part of the link then.
+    pub(super) fn heed_overflow(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let now = feedback.now;
+        let link = self.company.link().max(self.share.all(self.capacity));
+        let longest = self.longest_queue();
+        let is_felt = (self.is_short() || is_shallow(link, longest))
+            && longest < self.delays.base_rtt.mul_f64(TINY);
+        // Where much is lost by chance, or the host sent less, other things than others take what is missing.
+        let floor = self.losses.floor.min().unwrap_or(0);
+        let echo = now < self.echo.until || now < self.host.drops_felt_until;
+        if is_felt && !echo && floor < BY_CHANCE_PPB && !sample.was_not_sent(UNSENT) {
+            let shown = self.shown(sample);
+            self.headroom.on_overflow(now, shown);
+        }
+    }
+
+    /// Below what would fill the link, where others come and go on a short queue.
+    pub(super) fn leave_room(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let now = feedback.now;
+        let shown = self.shown(sample);
+        let queue = self.delays.queue;
+        self.headroom.on_queue(now, queue, sample.span, shown);
+        if !self.company.is_here()
+            && let Some(most) = self.headroom.most(now, shown.link, shown.rtt)
+        {
+            self.rate = self.rate.min(self.share.each(most)).max(RATE_MIN);
+        }
+    }
+
+    fn shown(&self, sample: &Sample) -> Shown {
+        Shown {
+            arrives: self.all_have(sample.delivery_rate),
+            // (Who came to others' queue had no more than a part of it, and has all that it had of late.)
+            link: self.link_seen,
+            rtt: self.delays.base_rtt,
+        }
     }
 
     /// During a test this flow's other drains rest. Whether there is one.
