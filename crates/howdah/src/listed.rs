@@ -4,6 +4,7 @@ use crate::access::{Authority, Rights, not_good_from};
 use crate::error::from_store;
 use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
 use crate::{Error, ErrorKind, Log};
+use howdah_audit::Level;
 use howdah_session::Memory;
 use howdah_store::Root;
 use jiff::Timestamp;
@@ -171,7 +172,7 @@ impl Listed {
     pub(crate) fn warn_of_roots(&self) {
         let warnings = self.roots().into_iter();
         for warning in warnings.filter_map(|root| self.own.warning(&root)) {
-            self.log.line(&warning);
+            self.log.at(Level::Warning, &warning);
         }
     }
 
@@ -421,7 +422,7 @@ mod tests {
 
     /// Whoever may write there could let anybody in, and whoever may read there has the server's private key.
     #[test]
-    fn h19_no_root_has_files_of_the_servers_own() {
+    fn h19_no_key_with_limits_has_files_of_the_servers_own() {
         let dir = tempfile::tempdir().expect("a place");
         let place = |name: &str| dir.path().join(name);
         for name in ["site/data", "conf"] {

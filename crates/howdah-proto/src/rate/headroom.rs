@@ -73,7 +73,7 @@ impl Held {
 #[derive(Debug, Default)]
 pub(super) struct Headroom {
     held: Option<Held>,
-    /// The last sign of others at an overflow.
+    /// The first sign of others, at an overflow of late.
     seen: Option<Time>,
     /// The last overflow is felt until then.
     felt_until: Time,
@@ -88,7 +88,6 @@ impl Headroom {
             return;
         }
         self.felt_until = now + shown.rtt * 2 + FELT;
-        self.held = self.held.filter(|h| !h.is_over(now) || self.was_held(now));
         if let Some(held) = self.held.as_mut().filter(|h| !h.is_over(now)) {
             if shown.is_shared(NEARLY_ALL) {
                 held.share = (held.left(now, shown.link, shown.rtt) + MORE).min(MOST);
