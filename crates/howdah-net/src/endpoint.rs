@@ -389,6 +389,13 @@ impl Endpoint {
             if !self.send(now, key, info)? {
                 return Ok(false);
             }
+            if info.is_paced {
+                let now = self.clock.now();
+                let connection = self.machine.connection_mut(key);
+                if connection.is_none_or(|connection| connection.waits_for_more(now)) {
+                    return Ok(false);
+                }
+            }
         }
         Ok(true)
     }

@@ -133,6 +133,16 @@ impl Pacer {
         WORTH_BYTES.max(least).min(self.rate.bytes_in(MAX_TRAIN))
     }
 
+    /// After a train, in the same turn of the host: whether as much is left as is worth another call. What was earned while the last one was
+    /// sealed and handed over is not, and handed over packet by packet it would never end on a fast path. It waits for the next train, or burst.
+    pub(crate) fn is_worth_another(&mut self, now: Time) -> bool {
+        self.fill(now);
+        let is_worth =
+            self.tokens > 0 && self.tokens.unsigned_abs() >= self.worth().min(WORTH_BYTES);
+        self.bursting &= is_worth;
+        is_worth
+    }
+
     /// Bytes that could have been sent, and were not because the host did not run the sender for longer than it may catch up.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
@@ -241,6 +251,52 @@ mod tests {
                 trains.abs_diff(trains_per_s) <= 2,
                 "{mbit} Mbit/s: {trains}"
             );
+        }
+    }
+
+    /// A host whose calls take time: 2 us, and what sealing and copying at 12 Gbit/s takes.
+    fn calls_per_gbit(mbit: u64, burst: Option<Span>) -> (u64, u64) {
+        let rate = Rate::from_mbit_per_sec(mbit);
+        let mut pacer = Pacer::new(rate, 0);
+        pacer.set_burst(burst);
+        let (mut now, mut calls, mut sent) = (Time::ZERO, 0, 0);
+        while now < Time::ZERO + Span::from_secs(1) {
+            now = pacer.next_train(1_452).max(now + Span::from_nanos(1));
+            loop {
+                let train = pacer.train(now, 1_452).min(65_000) / 1_452 * 1_452;
+                if train == 0 {
+                    break;
+                }
+                pacer.on_sent(train);
+                calls += 1;
+                sent += train;
+                now += Span::from_micros(2) + Rate::from_gbit_per_sec(12).span_for(train);
+                if !pacer.is_worth_another(now) {
+                    break;
+                }
+            }
+        }
+        (calls * 125_000_000 / sent, sent * 8 / 1_000_000)
+    }
+
+    #[test]
+    fn calls_are_full_where_they_take_time() {
+        for (mbit, least, most) in [
+            (1_000, 2_000, 2_100),
+            (5_000, 1_900, 2_000),
+            (9_000, 1_900, 2_000),
+        ] {
+            for burst in [None, Some(Span::from_millis(4))] {
+                let (calls, sent) = calls_per_gbit(mbit, burst);
+                assert!(
+                    (least..=most).contains(&calls) || burst.is_some() && calls < least,
+                    "{mbit}, {burst:?}: {calls}"
+                );
+                assert!(
+                    sent.abs_diff(mbit) * 50 <= mbit,
+                    "{mbit}, {burst:?}: {sent}"
+                );
+            }
         }
     }
 

@@ -66,6 +66,8 @@ pub struct TransmitInfo {
     pub ecn: Ecn,
     /// A probe for the path MTU: if the host refuses it for its size, that is an answer.
     pub is_mtu_probe: bool,
+    /// Bytes of objects, which are spread in time ([`Connection::waits_for_more`]).
+    pub is_paced: bool,
 }
 
 /// Sending the end of everything once more while nobody has confirmed it.
@@ -163,6 +165,7 @@ impl Connection {
             bytes,
             ecn: Ecn::NotEct,
             is_mtu_probe: false,
+            is_paced: false,
         }
     }
 
@@ -540,10 +543,23 @@ impl Connection {
         self.streams.outgoing.has_data() || self.pace.tail.is_some()
     }
 
+    /// A train waits for nothing but the pacer.
+    fn train_waits(&self) -> bool {
+        let waits = self.pace.paused || self.alive.peer_is_silent || !self.window_open();
+        !waits && self.has_something_to_send()
+    }
+
+    /// After a [paced](TransmitInfo::is_paced) train: whether the next one is not worth a call of the host yet, and
+    /// [`poll_timeout`](Self::poll_timeout) tells when it is. Who asks again and again instead gives away packet by packet what was earned during
+    /// the calls, each of which takes as long as some packets of a fast path.
+    pub fn waits_for_more(&mut self, now: Time) -> bool {
+        self.train_waits() && !self.pace.pacer.is_worth_another(now)
+    }
+
     /// When the pacer lets the next train go, if one waits.
     pub(super) fn pacing_at(&self) -> Option<Time> {
-        let waits = self.pace.paused || self.alive.peer_is_silent || !self.window_open();
-        let data = (!waits && self.has_something_to_send())
+        let data = self
+            .train_waits()
             .then(|| self.pace.pacer.next_train(u64::from(self.mtu.current())));
         // A pause ends with a word, so words are not kept from leaving by it.
         let control = (self.control_counts() && self.streams.control_tx.has_pending())
@@ -636,6 +652,7 @@ impl Connection {
                 bytes: 0,
                 ecn,
                 is_mtu_probe: false,
+                is_paced: true,
             });
             train.segments += 1;
             train.bytes += len;
