@@ -3,7 +3,8 @@
 
 use crate::structured;
 use arbitrary::Arbitrary;
-use howdah_core::{Arrival, Datagram, ObjectId, Span, Time, Transport as _};
+use howdah_core::{Arrival, Datagram, Ecn, ObjectId, Span, Time, Transport as _};
+use howdah_proto::TransmitInfo;
 use howdah_proto::codec::{
     ConnectionId, Coverage, EcnCounts, Frame, FrameWriter, Header, Level, Report, Run, RxSample,
     SinkState, VERSION,
@@ -11,6 +12,7 @@ use howdah_proto::codec::{
 use howdah_proto::error::CloseCode;
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 const SEED: u64 = 1;
 /// Datagrams on the way in one direction.
@@ -523,7 +525,16 @@ impl World {
             Op::Drops { to, drops } => self.end(to).set_socket_drops(drops.into()),
             Op::TooBig { from, size } => {
                 let now = self.now;
-                self.end(from).on_datagram_too_big(now, size);
+                let refused = TransmitInfo {
+                    destination: SocketAddr::from(([192, 0, 2, 1], 1)),
+                    segment_size: size.into(),
+                    segments: 1,
+                    bytes: size.into(),
+                    ecn: Ecn::NotEct,
+                    is_mtu_probe: true,
+                    is_paced: false,
+                };
+                self.end(from).on_datagram_too_big(now, &refused);
             }
             Op::Unreachable { from } => self.end(from).on_unreachable(),
             Op::Close { from } => {

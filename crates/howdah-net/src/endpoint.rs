@@ -417,7 +417,7 @@ impl Endpoint {
             }
             Err(e) if quinn_udp::is_msg_size_err(&e) => {
                 if let Some(connection) = self.machine.connection_mut(key) {
-                    connection.on_datagram_too_big(now, info.segment_size as u16);
+                    connection.on_datagram_too_big(now, &info);
                 }
                 Ok(true)
             }

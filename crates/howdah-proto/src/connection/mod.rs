@@ -29,7 +29,7 @@ use crate::pmtud::PathMtu;
 use crate::sent::SentPackets;
 use crate::space::Ids;
 use crate::trap::{Trap, left_out_of};
-use howdah_core::num::floor_to_u64;
+use howdah_core::num::{floor_to_u64, saturating_u16};
 use howdah_core::{ByteRange, ObjectId, RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -473,9 +473,12 @@ impl Connection {
         self.taking.socket_drops = drops;
     }
 
-    /// The host refuses to send UDP payloads of `size` bytes.
-    pub fn on_datagram_too_big(&mut self, now: Time, size: u16) {
-        self.mtu.on_size_fails(now, size);
+    /// The host refuses to send these packets for their size.
+    pub fn on_datagram_too_big(&mut self, now: Time, refused: &TransmitInfo) {
+        self.reach.too_big.0 += refused.segments as u64;
+        self.reach.too_big.1 += refused.bytes as u64;
+        self.mtu
+            .on_size_fails(now, saturating_u16(refused.segment_size));
     }
 
     /// The network says that nobody listens at the peer's address (ICMP port unreachable). Such a
@@ -581,6 +584,9 @@ impl Connection {
     /// Counters and estimates.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
+        let (datagrams, bytes) = self.reach.too_big;
+        stats.datagrams_sent = stats.datagrams_sent.saturating_sub(datagrams);
+        stats.bytes_sent = stats.bytes_sent.saturating_sub(bytes);
         stats.rtt = self.pace.rtt.smoothed();
         stats.rtt_latest = self.pace.rtt.latest();
         stats.rtt_min = self.pace.rtt.min_ever();

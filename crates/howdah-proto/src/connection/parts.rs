@@ -87,6 +87,8 @@ pub(super) struct Reach {
     pub(super) response_due: Option<(SocketAddr, u64)>,
     /// Another address than that of the peer, from which packets of the session come, and bytes that may be sent there as more have come.
     elsewhere: Option<(SocketAddr, u64)>,
+    /// What this host would not send for its size: datagrams, and their bytes.
+    pub(super) too_big: (u64, u64),
 }
 
 impl Reach {
@@ -100,6 +102,7 @@ impl Reach {
             challenge: None,
             response_due: None,
             elsewhere: None,
+            too_big: (0, 0),
         }
     }
 

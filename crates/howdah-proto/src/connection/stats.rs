@@ -7,7 +7,7 @@ use howdah_core::{Rate, Span};
 /// bytes unless they say otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
-    /// Datagrams sent.
+    /// Datagrams sent, those left out that this host refused for their size.
     pub datagrams_sent: u64,
     /// Their bytes.
     pub bytes_sent: u64,

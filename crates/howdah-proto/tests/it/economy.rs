@@ -251,3 +251,27 @@ fn what_comes_after_a_pause_is_reported_together() {
     // The handshake, the way there and back, and what the burst takes.
     assert!(hand.now < at(ms(208)), "{}", hand.now);
 }
+
+/// Probes for larger packets than the host's own link takes never leave it.
+#[test]
+fn what_the_host_refuses_for_its_size_is_not_counted_as_sent() {
+    let mut hand = Hand::new(tls_config(1), tls_config(2), ms(20));
+    hand.most_bytes = 1_472;
+    hand.transfer(true, 100_000);
+    let mut left = [(0, 0); 2];
+    hand.run(
+        at(secs(5)),
+        |_| false,
+        |_, packet| {
+            let (datagrams, bytes) = &mut left[usize::from(packet.to_server)];
+            *datagrams += 1;
+            *bytes += packet.len();
+            vec![Span::ZERO]
+        },
+    );
+    for (side, left) in [&hand.server, &hand.client].into_iter().zip(left) {
+        let stats = side.connection.stats();
+        assert_eq!((stats.datagrams_sent, stats.bytes_sent), left);
+        assert_eq!(stats.datagram_size, 1_472);
+    }
+}

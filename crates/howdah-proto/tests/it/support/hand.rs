@@ -178,6 +178,8 @@ pub struct Hand {
     pub delay: Span,
     /// Rate of each direction; 0 is no limit. Nothing is dropped.
     pub mbit_per_sec: u64,
+    /// UDP payloads that hosts send at most; what is larger is refused.
+    pub most_bytes: usize,
     /// What the path makes of the ECN field of packets to the server.
     pub carry_ecn: fn(Ecn) -> Ecn,
     /// When each direction has sent what it was given.
@@ -211,6 +213,7 @@ impl Hand {
             server_address,
             delay,
             mbit_per_sec: 0,
+            most_bytes: usize::MAX,
             carry_ecn: |ecn| ecn,
             free_at: [Time::ZERO; 2],
             wire: BTreeMap::new(),
@@ -243,6 +246,10 @@ impl Hand {
             side.connection
                 .poll_transmit(self.now, 64, usize::MAX, &mut side.builder)
         {
+            if info.segment_size > self.most_bytes {
+                side.builder.built.clear();
+                side.connection.on_datagram_too_big(self.now, &info);
+            }
             for (bytes, absent) in side.builder.built.drain(..) {
                 let packet = Packet {
                     to_server,
