@@ -12,7 +12,6 @@ use super::shared::Shared;
 use super::stamps::{modified, set_time};
 use howdah_session::entry::Meta;
 use howdah_session::naming::plain;
-use howdah_session::{Metadata, TreeOptions};
 use howdah_store::calls::retry;
 use howdah_store::descriptors::opened;
 use howdah_store::identity::Identity;
@@ -202,12 +201,7 @@ impl Shared {
         path: &Path,
         to: &OwnedFd,
     ) -> Result<(), Errno> {
-        let whole = TreeOptions {
-            archive: true,
-            numeric_ids: true,
-            ..TreeOptions::default()
-        };
-        let keeper = Keeper::new(&whole, Metadata::All).map_err(|_| Errno::INVAL)?;
+        let keeper = Keeper::of_everything()?;
         let meta = meta::of_stat(stat, true);
         let temp = stale::temp_name(to, name);
         let make_link = || {

@@ -133,6 +133,16 @@ impl Keeper {
         })
     }
 
+    /// Of a copy of something that is here, with all that it has.
+    pub(crate) fn of_everything() -> Result<Self, Errno> {
+        let whole = TreeOptions {
+            archive: true,
+            numeric_ids: true,
+            ..TreeOptions::default()
+        };
+        Self::new(&whole, Metadata::All).map_err(|_| Errno::INVAL)
+    }
+
     /// Leaves of the metadata of something that came what may be set here, and counts it if that is less than was asked for.
     pub(crate) fn admit(&self, meta: &mut Meta, is_dir: bool) {
         if self.allowed == Metadata::All {
