@@ -330,6 +330,10 @@ pub(crate) fn failure(dir: &OwnedFd, path: &Path, error: Errno) -> StoreError {
             path,
             "it has more than 64 extended attributes, which are not all kept on another disk, where the directory for backups lies; move it away",
         ),
+        Errno::NOENT => unwritable::not_writable(
+            path,
+            "it cannot be kept: another program has removed or renamed the directory for backups, or what has that name, meanwhile",
+        ),
         Errno::BUSY => StoreError::TargetChanged {
             path: path.to_path_buf(),
         },

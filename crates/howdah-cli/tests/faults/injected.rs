@@ -417,3 +417,48 @@ fn f04_every_call_of_a_server_that_receives_a_tree_fails_once() {
 fn f27_every_call_of_a_client_that_sends_a_tree_fails_once() {
     every_call_of_a_tree_fails(Side::Client);
 }
+
+/// Options of `strace` that do that to each such call for `path`.
+fn traced(call: &str, inject: &str, path: &str) -> Vec<String> {
+    let trace = format!("trace={call}");
+    let options = [
+        "-f",
+        "--seccomp-bpf",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        inject,
+        "-P",
+        path,
+    ];
+    options.map(str::to_owned).to_vec()
+}
+
+/// Another program that tidies up is quicker, name by name: what it leaves is no success.
+#[test]
+fn f27_a_directory_that_stays_since_what_lay_in_it_went_is_no_success() {
+    if !can_inject() {
+        return;
+    }
+    let site = Site::new(60);
+    for dir in [site.root("s"), site.file("d/old")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    fs::write(site.root("s/kept"), "text").unwrap();
+    fs::write(site.file("d/old/gone"), "").unwrap();
+    let server = site.serve();
+    // Each look at it finds that it is gone, and something else has come.
+    let inject = "inject=newfstatat:error=ENOENT";
+    let options = traced("newfstatat", inject, &site.file("d/old"));
+    let (from, to) = (server.url("s/"), site.file("d/"));
+    let sync = ["sync", "--accept-new", "--delete", &from, &to];
+    let done = site.start_traced(&options, "client", &sync).finish();
+    done.assert_failed(6, &["old", "not empty"]);
+    assert!(fs::exists(site.file("d/old/gone")).unwrap());
+    let done = site.start(Host::Here, "client", &sync, support::process::Input::None);
+    assert_eq!(done.finish().code, Some(0));
+    assert!(!fs::exists(site.file("d/old")).unwrap());
+    server.stop();
+}
