@@ -497,6 +497,11 @@ impl Keeper {
         owned && self.differs(&dir, &stat, meta, true, found).is_empty()
     }
 
+    /// Whether files that are there get modes.
+    pub(crate) fn sets_modes(&self) -> bool {
+        self.exact || self.changes.is_some()
+    }
+
     /// Whether permissions are made equal.
     pub(crate) fn is_exact(&self) -> bool {
         self.exact
