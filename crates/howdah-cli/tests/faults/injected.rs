@@ -436,6 +436,48 @@ fn traced(call: &str, inject: &str, path: &str) -> Vec<String> {
     options.map(str::to_owned).to_vec()
 }
 
+/// What a directory has behind a bad block is not known: to leave it out would be a success with names missing.
+#[test]
+fn f27_names_of_a_directory_that_cannot_be_read_to_its_end_are_no_answer() {
+    const NAMES: usize = 3_000;
+    if !can_inject() {
+        return;
+    }
+    let site = Site::new(120);
+    fs::create_dir(site.root("d")).unwrap();
+    fs::create_dir(site.file("got")).unwrap();
+    for number in 0..NAMES {
+        fs::write(site.root(&format!("d/{number}.tar")), "").unwrap();
+    }
+    let second = |error: &str| {
+        let inject = format!("inject=getdents64:error={error}:when=2");
+        let options = [
+            "-f",
+            "--seccomp-bpf",
+            "-o",
+            "/dev/null",
+            "-e",
+            &inject,
+            "-P",
+        ];
+        let mut options = options.map(str::to_owned).to_vec();
+        options.push(site.root("d"));
+        options
+    };
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let server = Server::new(site.start_traced(&second("EIO"), "server", &serve));
+    let (from, to) = (server.url("d/*.tar"), site.file("got/"));
+    let done = site.copy_with(Host::Here, &[&from, &to], support::process::Input::None);
+    done.assert_failed(1, &["cannot list", "Input/output error"]);
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
+    server.process.signal(Signal::KILL);
+    drop(server);
+    // Another command that reads names.
+    let clean = ["clean", &site.root("d")];
+    let done = site.start_traced(&second("EIO"), "client", &clean).finish();
+    done.assert_failed(6, &["cannot list", "Input/output error"]);
+}
+
 /// Another program that tidies up is quicker, name by name: what it leaves is no success.
 #[test]
 fn f27_a_directory_that_stays_since_what_lay_in_it_went_is_no_success() {
