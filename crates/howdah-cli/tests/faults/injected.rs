@@ -504,3 +504,53 @@ fn f27_a_directory_that_stays_since_what_lay_in_it_went_is_no_success() {
     assert!(!fs::exists(site.file("d/old")).unwrap());
     server.stop();
 }
+
+/// Homes on disks of many hosts have no locks (Lustre), or nothing that makes names durable (some of FUSE and SMB).
+#[test]
+fn f27_keys_and_lists_may_lie_where_there_are_no_locks_and_directories_cannot_be_synced() {
+    if !can_inject() {
+        return;
+    }
+    let site = Site::new(120);
+    let server = site.serve();
+    let fails = |call: &str, error: &str, at: &Path| {
+        let inject = format!("inject={call}:error={error}");
+        let options = [
+            "-f",
+            "--seccomp-bpf",
+            "-o",
+            "/dev/null",
+            "-e",
+            &inject,
+            "-P",
+        ];
+        let mut options = options.map(str::to_owned).to_vec();
+        options.push(at.to_str().unwrap().to_owned());
+        options
+    };
+    let known = site.config("client").join("known_hosts");
+    let client = site.config("client");
+    fs::create_dir(site.root("d")).unwrap();
+    fs::create_dir(site.file("lists")).unwrap();
+    fs::write(site.root("d/a"), "text").unwrap();
+    let (from, to, list) = (server.url("d"), site.file(""), site.file("lists/list"));
+    let copy = ["cp", "-r", "--accept-new", "--manifest", &list, &from, &to];
+    for (call, error, at) in [
+        ("flock", "ENOSYS", &*known),
+        ("flock", "ENOLCK", &*known),
+        ("fsync", "EINVAL", &*client),
+        ("fsync", "EINVAL", Path::new(&site.file("lists"))),
+    ] {
+        let _ = fs::remove_file(&known);
+        let done = site.start_traced(&fails(call, error, at), "client", &copy);
+        let done = done.finish();
+        assert_eq!(done.code, Some(0), "{call} {error} {at:?}: {}", done.err);
+        let lines = fs::read_to_string(&known).unwrap();
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+        assert!(fs::read_to_string(&list).unwrap().ends_with("  d/a\n"));
+    }
+    let options = fails("fsync", "EINVAL", &site.config("new"));
+    let done = site.start_traced(&options, "new", &["key", "new"]).finish();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    server.stop();
+}
