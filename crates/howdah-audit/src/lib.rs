@@ -368,6 +368,44 @@ mod tests {
         assert_eq!(numbers, (0..50).map(Some).collect::<Vec<_>>());
     }
 
+    /// Logs are rotated at midnight, and packed at once; the next client comes in the morning.
+    #[test]
+    fn a_line_goes_to_no_file_that_somebody_has_taken_away() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let file = AuditFile::open(&path, 1 << 20).expect("it opens");
+        let log = file.begin(|_, _: &str| ()).expect("a thread");
+        let mut found = Vec::new();
+        for number in 0..4 {
+            log.write(&event(number));
+            assert!(log.settle());
+            let packed = dir.path().join("packed");
+            std::fs::rename(&path, &packed).expect("it is there");
+            found.extend(lines(&std::fs::read(&packed).expect("a file")));
+            std::fs::remove_file(&packed).expect("it is there");
+        }
+        assert_eq!(found, (0..4).map(event).collect::<Vec<_>>());
+    }
+
+    /// The disk was full when a long file had been renamed and the next one was to be made.
+    #[test]
+    fn a_log_whose_next_file_could_not_be_made_goes_on_when_it_can_be() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let mut output = Output::open(&path, 100).expect("it opens");
+        let line = [&[b'x'; 79][..], b"\n"].concat();
+        output.append(&line).expect("a line");
+        std::fs::rename(&path, dir.path().join("renamed")).expect("it is there");
+        for number in 1..4 {
+            output.append(&line).expect("a line");
+            let names = std::fs::read_dir(dir.path()).expect("a directory").count();
+            assert_eq!(
+                (names, std::fs::read(&path).expect("a file")),
+                (1 + number, line.clone())
+            );
+        }
+    }
+
     /// A disk that is full, as the kernel has one.
     #[test]
     fn what_cannot_be_written_stops_who_requires_it_and_is_told_once() {

@@ -74,8 +74,14 @@ impl Output {
             .to_owned()
     }
 
-    /// Adds a line. If it is not added whole, none of it counts.
+    /// Adds a line. If it is not added whole, none of it counts. A file that somebody else has renamed is left to him: nothing is
+    /// added to what he may have packed, moved away or removed since.
     pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let ours = self.file.metadata()?;
+        let theirs = std::fs::symlink_metadata(&self.path);
+        if !theirs.is_ok_and(|theirs| (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino())) {
+            (self.file, self.bytes, self.torn) = open(&self.path)?;
+        }
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.rotate_bytes {
             self.rotate()?;
         }
@@ -98,15 +104,9 @@ impl Output {
         result
     }
 
-    /// What was added is on the disk; and a file that somebody else has renamed is left to him.
+    /// What was added is on the disk.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()?;
-        let ours = self.file.metadata()?;
-        let theirs = std::fs::symlink_metadata(&self.path);
-        if !theirs.is_ok_and(|theirs| (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino())) {
-            (self.file, self.bytes, self.torn) = open(&self.path)?;
-        }
-        Ok(())
+        self.file.sync_data()
     }
 
     fn rotate(&mut self) -> io::Result<()> {
@@ -134,10 +134,9 @@ impl Output {
 
     #[cfg(test)]
     pub(crate) fn put_on_full_disk(&mut self) {
-        self.file = File::options()
-            .write(true)
-            .open("/dev/full")
-            .expect("a full disk");
+        self.path = PathBuf::from("/dev/full");
+        let full = File::options().write(true).open(&self.path);
+        self.file = full.expect("a full disk");
     }
 }
 

@@ -5,6 +5,7 @@ use crate::exit::{Passed, code, kind, words};
 use crate::ui;
 use clap::error::{ContextKind, ContextValue};
 use howdah::ErrorKind;
+use std::io::{self, Write as _};
 
 /// Says what failed, and gives the code of it.
 pub(crate) fn of_failure(error: &anyhow::Error) -> u8 {
@@ -35,7 +36,8 @@ pub(crate) fn of_usage(error: &mut clap::Error) -> u8 {
     if error.use_stderr() {
         let text = error.render().to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
-        eprint!("howdah: {text}");
+        // If even standard error is closed or full, the code says it all.
+        let _ = write!(io::stderr(), "howdah: {text}");
         // Its first paragraph: which arguments are missing stands in lines of their own.
         let lines = text.lines().map(str::trim);
         let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
@@ -72,7 +74,7 @@ pub(crate) fn tell_as_json(error: &anyhow::Error) {
     if let Ok(line) = line {
         if args.last().is_some_and(|last| last == "-") {
             // Standard output is for data.
-            eprintln!("{line}");
+            let _ = writeln!(io::stderr(), "{line}");
         } else {
             let _ = ui::print(&line);
         }
@@ -100,6 +102,6 @@ fn foreign(error: &clap::Error) -> Option<(&str, &'static str)> {
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
-        .downcast_ref::<std::io::Error>()
-        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -153,22 +153,35 @@ impl TokenFile {
     }
 
     /// A file that is gone, that others may read, or that makes no sense lets nobody in: it may have been meant to shut somebody out.
-    fn look(&self, (tokens, seen, _): &mut (Tokens, Option<Look>, Instant)) {
+    fn look(&self, state: &mut (Tokens, Option<Look>, Instant)) {
+        self.look_by(Tokens::load, state);
+    }
+
+    fn look_by(
+        &self,
+        load: impl Fn(&Path) -> io::Result<Tokens>,
+        (tokens, seen, _): &mut (Tokens, Option<Look>, Instant),
+    ) {
         let now = Look::at(&self.path);
         if now == *seen {
             return;
         }
-        *seen = now;
+        let before = std::mem::replace(seen, now);
         let path = self.path.display();
-        match Tokens::load(&self.path) {
+        match load(&self.path) {
             Ok(read) => {
                 let text = format!("{path}: read again, {} tokens", read.0.len());
                 (self.log)(Level::Info, &text);
                 *tokens = read;
             }
             Err(error) => {
-                let text = format!("{path}: {error}; nobody gets in over TCP until then");
-                (self.log)(Level::Error, &text);
+                // It may be this process that could not, for want of descriptors: it is tried again, and said once.
+                let is_system = error.raw_os_error().is_some();
+                *seen = now.filter(|_| !is_system);
+                if before.is_some() || !is_system {
+                    let text = format!("{path}: {error}; nobody gets in over TCP until then");
+                    (self.log)(Level::Error, &text);
+                }
                 *tokens = Tokens(Vec::new());
             }
         }
@@ -289,6 +302,25 @@ mod tests {
         fs::remove_file(&path).unwrap();
         look();
         assert_eq!(role(&new), None);
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_for_want_of_descriptors_is_read_when_it_can_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let file = TokenFile::open(&path, |_, _| ()).unwrap();
+        let token = secret(&path, Role::Read).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        private::write_new(&path, &format!("{text}# changed\n")).unwrap();
+        let none = |_: &Path| Err(rustix::io::Errno::MFILE.into());
+        let mut state = file.state.lock().unwrap();
+        for _ in 0..2 {
+            file.look_by(none, &mut state);
+            assert_eq!(state.0.known(&token), None);
+        }
+        file.look(&mut state);
+        let known = state.0.known(&token);
+        assert_eq!(known.map(|(role, _)| role), Some(Role::Read));
     }
 
     #[test]

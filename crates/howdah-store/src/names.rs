@@ -1,13 +1,13 @@
 //! Names that files get, and that these last.
 
 use crate::calls::retry;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 
 /// Makes the names of a directory durable.
-pub fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
-    match retry(|| rustix::fs::fsync(dir)) {
+pub fn sync_dir(dir: impl AsFd) -> Result<(), Errno> {
+    match retry(|| rustix::fs::fsync(&dir)) {
         // Some network and FUSE file systems have no fsync for directories.
         Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
         result => result,

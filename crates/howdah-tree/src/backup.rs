@@ -12,7 +12,6 @@ use super::shared::Shared;
 use super::stamps::{modified, set_time};
 use howdah_session::entry::Meta;
 use howdah_session::naming::plain;
-use howdah_session::{Metadata, TreeOptions};
 use howdah_store::calls::retry;
 use howdah_store::descriptors::opened;
 use howdah_store::identity::Identity;
@@ -202,12 +201,7 @@ impl Shared {
         path: &Path,
         to: &OwnedFd,
     ) -> Result<(), Errno> {
-        let whole = TreeOptions {
-            archive: true,
-            numeric_ids: true,
-            ..TreeOptions::default()
-        };
-        let keeper = Keeper::new(&whole, Metadata::All).map_err(|_| Errno::INVAL)?;
+        let keeper = Keeper::of_everything()?;
         let meta = meta::of_stat(stat, true);
         let temp = stale::temp_name(to, name);
         let make_link = || {
@@ -335,6 +329,10 @@ pub(crate) fn failure(dir: &OwnedFd, path: &Path, error: Errno) -> StoreError {
         Errno::TOOBIG => unwritable::not_writable(
             path,
             "it has more than 64 extended attributes, which are not all kept on another disk, where the directory for backups lies; move it away",
+        ),
+        Errno::NOENT => unwritable::not_writable(
+            path,
+            "it cannot be kept: another program has removed or renamed the directory for backups, or what has that name, meanwhile",
         ),
         Errno::BUSY => StoreError::TargetChanged {
             path: path.to_path_buf(),

@@ -456,11 +456,17 @@ impl Deleter<'_> {
         each: &mut dyn FnMut(&Path),
     ) -> bool {
         let book = &self.shared.book;
+        // Somebody else was quicker: nothing of it keeps what it lay in.
+        let is_gone = |e| {
+            let look = || rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+            e == Errno::NOENT && look().is_err_and(|e| e == Errno::NOENT)
+        };
         let failed = |e: Errno| {
-            if act == Act::Delete && e != Errno::NOENT {
+            let is_gone = is_gone(e);
+            if act == Act::Delete && !is_gone {
                 book.unwritten(&unwritable::from_changing(dir, path, "delete", e));
             }
-            false
+            is_gone
         };
         let stat = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -568,7 +574,8 @@ impl Deleter<'_> {
                 // Of a copy that was to make this directory.
                 super::unfinished::unmark(&below);
                 if let Err(e) = self.shared.back_up_dir(path, &stat) {
-                    return failed(e);
+                    book.unwritten(&backup::failure(dir, path, e));
+                    return false;
                 }
             }
         }
@@ -589,7 +596,7 @@ impl Deleter<'_> {
         if !is_dir && self.shared.options.backup_dir.is_some() {
             match self.shared.back_up(dir, name, path, Keep::Move) {
                 Ok(_) => {}
-                Err(Errno::NOENT) => return false,
+                Err(e) if is_gone(e) => return true,
                 Err(e) => {
                     let error = backup::failure(dir, path, e);
                     book.note(Trouble::Failed, || error.to_string());

@@ -2,7 +2,7 @@
 
 use super::meta;
 use super::names::kind;
-use super::open::open_plain_at;
+use super::open::open_closed;
 use super::report::Trouble;
 use super::shared::Shared;
 use super::target::DirState;
@@ -57,9 +57,13 @@ pub(crate) fn refresh(
     if owned && keeper.differs(dir, stat, meta, false, found).is_empty() {
         return;
     }
-    match open_plain_at(dir, name) {
-        Ok(file) => {
-            for (what, e) in shared.keeper.apply(&file, meta, false) {
+    match open_closed(dir, name, stat) {
+        Ok((file, was)) => {
+            let not_kept = keeper.apply(&file, meta, false);
+            if let Some(was) = was.filter(|_| !keeper.sets_modes()) {
+                let _ = retry(|| rustix::fs::fchmod(&file, was));
+            }
+            for (what, e) in not_kept {
                 let what = format!("{what} not kept: {e}");
                 shared.book.trouble(Trouble::NotKept, path, what);
             }

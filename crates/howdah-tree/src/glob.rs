@@ -1,10 +1,11 @@
 //! Names with wildcards, as a shell expands them: `*`, `?` and `[a-z]` within one name, never across a slash; a name that
 //! begins with a dot only where the pattern does.
 
-use howdah_store::descriptors::opened;
+use howdah_store::descriptors::{had, opened};
 use howdah_store::plain::irregular;
 use howdah_store::{Root, StoreError, may_be_reserved, may_be_room};
 use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -85,6 +86,15 @@ impl<'a> Matching<'a> {
     }
 }
 
+/// A name that is there, or may be, and of which nothing else can be said: whoever opens it says why.
+fn unknown(path: PathBuf) -> Matched {
+    Matched {
+        path,
+        is_dir: false,
+        size: 0,
+    }
+}
+
 /// Everything that `pattern` means there, sorted; nothing if nothing does. A name that is there as it is written is that one and no
 /// pattern. `is_stopped` ends it early.
 pub fn expand(
@@ -92,7 +102,7 @@ pub fn expand(
     pattern: &Path,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Matched>, StoreError> {
-    if let Some(matched) = place.look(pattern) {
+    if let Ok(Some(matched)) = place.look(pattern) {
         return Ok(vec![matched]);
     }
     let bytes = pattern.as_os_str().as_bytes();
@@ -130,7 +140,7 @@ pub fn expand(
     }
     let mut all: Vec<Matched> = found
         .into_iter()
-        .filter_map(|path| place.look(&path))
+        .filter_map(|path| place.look(&path).unwrap_or_else(|_| Some(unknown(path))))
         .filter(|matched| matched.is_dir || !as_directory)
         .map(|mut matched| {
             if as_directory {
@@ -164,30 +174,39 @@ fn is_kept(name: &OsStr) -> bool {
 }
 
 impl Place<'_> {
-    /// What has that name, if anything.
-    fn look(&self, path: &Path) -> Option<Matched> {
-        let stat = match self {
+    /// What has that name, if anything; an error where that cannot be said.
+    fn look(&self, path: &Path) -> Result<Option<Matched>, StoreError> {
+        let failed = |e| StoreError::from_io(path, "examine", e);
+        let found = match self {
             Self::User => {
                 // A link that leads nowhere is there all the same.
                 let followed = rustix::fs::stat(path);
-                followed.or_else(|_| rustix::fs::lstat(path)).ok()?
+                followed
+                    .or_else(|_| rustix::fs::lstat(path))
+                    .map_err(failed)
             }
             Self::Below(root) => {
                 let path = Path::new(trimmed(path));
                 if path.iter().any(is_kept) {
-                    return None;
+                    return Ok(None);
                 }
                 if path.as_os_str().is_empty() {
-                    let dir = root.open_dir(path).ok()?;
-                    rustix::fs::fstat(dir).ok()?
+                    let dir = root.open_dir(path);
+                    dir.and_then(|dir| rustix::fs::fstat(dir).map_err(failed))
                 } else {
-                    let (dir, name) = root.open_parent(path).ok()?;
-                    rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?
+                    root.open_parent(path).and_then(|(dir, name)| {
+                        rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)
+                    })
                 }
             }
         };
+        let stat = match found {
+            Ok(stat) => stat,
+            Err(error) if may_hide_names(&error) => return Err(error),
+            Err(_) => return Ok(None),
+        };
         let kind = FileType::from_raw_mode(stat.st_mode);
-        Some(Matched {
+        Ok(Some(Matched {
             path: path.to_path_buf(),
             is_dir: kind == FileType::Directory,
             size: if irregular(kind).is_none() {
@@ -195,17 +214,18 @@ impl Place<'_> {
             } else {
                 0
             },
-        })
+        }))
     }
 
-    /// The names in a directory; none if it is none, or cannot be read.
+    /// The names in a directory; none if it is none, or may not be read.
     fn names(
         &self,
         dir: &Path,
         each: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let dir = match self {
-            Self::Below(root) => root.open_dir(Path::new(trimmed(dir))).ok(),
+        let failed = |e| StoreError::from_io(dir, "list", e);
+        let open = match self {
+            Self::Below(root) => root.open_dir(Path::new(trimmed(dir))),
             Self::User => {
                 let dir = if dir.as_os_str().is_empty() {
                     Path::new(".")
@@ -213,13 +233,21 @@ impl Place<'_> {
                     dir
                 };
                 let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-                opened(|| rustix::fs::open(dir, flags, rustix::fs::Mode::empty())).ok()
+                opened(|| rustix::fs::open(dir, flags, rustix::fs::Mode::empty())).map_err(failed)
             }
         };
-        let Some(entries) = dir.and_then(|fd| Dir::read_from(fd).ok()) else {
-            return Ok(());
+        let open = match open {
+            Ok(open) => open,
+            Err(error) if may_hide_names(&error) => return Err(error),
+            Err(_) => return Ok(()),
         };
-        for entry in entries.map_while(Result::ok) {
+        for entry in had(|| Dir::read_from(&open)).map_err(failed)? {
+            let entry = match entry {
+                Ok(entry) => entry,
+                // It was removed meanwhile, or was that of a process.
+                Err(Errno::NOENT | Errno::SRCH) => break,
+                Err(e) => return Err(failed(e)),
+            };
             let name = entry.file_name().to_bytes();
             // Other keys' affairs, which no list has either.
             let is_hidden = matches!(self, Self::Below(_)) && is_kept(OsStr::from_bytes(name));
@@ -228,6 +256,19 @@ impl Place<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a directory that cannot be opened for that may have names in it that are meant: what is left out for it would be missing
+/// without a word.
+fn may_hide_names(error: &StoreError) -> bool {
+    match error {
+        StoreError::TooManyOpen { .. } => true,
+        StoreError::Io { source, .. } => matches!(
+            Errno::from_io_error(source),
+            Some(Errno::IO | Errno::STALE | Errno::NOMEM)
+        ),
+        _ => false,
     }
 }
 

@@ -1,11 +1,13 @@
 //! What interrupted copies have left: found, and removed if nobody writes to it.
 
 use howdah_session::reserved::{is_part, is_room, is_unfinished};
+use howdah_store::descriptors::had;
 use howdah_store::stale::{self, InUse};
 use howdah_store::unwritable::lets_go;
 use howdah_store::{Root, StoreError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -67,6 +69,11 @@ impl Leftovers {
         on_room: &mut dyn FnMut(&OwnedFd, &OsStr) -> bool,
     ) -> Result<Vec<StoreError>, StoreError> {
         let mut unread = Vec::new();
+        let mut tell = |error: StoreError| {
+            if unread.len() < 8 {
+                unread.push(error);
+            }
+        };
         // Paths, not descriptors: a tree may be deep and wide.
         let mut waiting = vec![PathBuf::new()];
         while let Some(path) = waiting.pop() {
@@ -82,16 +89,23 @@ impl Leftovers {
                 // It went away meanwhile.
                 Err(StoreError::NotFound { .. }) => continue,
                 Err(error) => {
-                    if unread.len() < 8 {
-                        unread.push(error);
-                    }
+                    tell(error);
                     continue;
                 }
             };
-            let entries = Dir::read_from(&dir);
-            let entries = entries.map_err(|e| StoreError::from_io(&whole, "list", e))?;
+            let failed = |e| StoreError::from_io(&whole, "list", e);
+            let entries = had(|| Dir::read_from(&dir)).map_err(failed)?;
             let mut found: Vec<OsString> = Vec::new();
-            for entry in entries.map_while(Result::ok) {
+            for entry in entries {
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    Err(Errno::NOENT) => break,
+                    // What lies behind it is not known.
+                    Err(e) => {
+                        tell(failed(e));
+                        break;
+                    }
+                };
                 let name = entry.file_name().to_bytes();
                 if name == b"." || name == b".." {
                     continue;

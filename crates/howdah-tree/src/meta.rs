@@ -133,6 +133,16 @@ impl Keeper {
         })
     }
 
+    /// Of a copy of something that is here, with all that it has.
+    pub(crate) fn of_everything() -> Result<Self, Errno> {
+        let whole = TreeOptions {
+            archive: true,
+            numeric_ids: true,
+            ..TreeOptions::default()
+        };
+        Self::new(&whole, Metadata::All).map_err(|_| Errno::INVAL)
+    }
+
     /// Leaves of the metadata of something that came what may be set here, and counts it if that is less than was asked for.
     pub(crate) fn admit(&self, meta: &mut Meta, is_dir: bool) {
         if self.allowed == Metadata::All {
@@ -485,6 +495,11 @@ impl Keeper {
         let owned = self.is_owner(meta, stat.st_uid, stat.st_gid);
         let found = || xattrs(&dir, OsStr::new(".")).map(|(found, _)| found);
         owned && self.differs(&dir, &stat, meta, true, found).is_empty()
+    }
+
+    /// Whether files that are there get modes.
+    pub(crate) fn sets_modes(&self) -> bool {
+        self.exact || self.changes.is_some()
     }
 
     /// Whether permissions are made equal.

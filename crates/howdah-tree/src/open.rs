@@ -65,6 +65,38 @@ pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::Fil
     Ok(std::fs::File::from(fd))
 }
 
+/// Opens a file that is there, for its attributes to be set, also where its mode keeps its owner from reading it: that is another one
+/// then, and the one that it had comes back.
+pub(crate) fn open_closed(
+    dir: &OwnedFd,
+    name: &OsStr,
+    stat: &Stat,
+) -> Result<(std::fs::File, Option<Mode>), Errno> {
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    let is_closed = || {
+        let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
+        is_ours && !mode.contains(Mode::RUSR)
+    };
+    match open_plain_at(dir, name) {
+        Err(Errno::ACCESS) if is_closed() => {
+            // It is pointed at: no link is followed.
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let at = opened(|| rustix::fs::openat(dir, name, flags, Mode::empty()))?;
+            let now = rustix::fs::fstat(&at)?;
+            if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
+                return Err(Errno::STALE);
+            }
+            let way = format!("/proc/self/fd/{}", at.as_raw_fd());
+            retry(|| rustix::fs::chmod(&*way, mode | Mode::RUSR))?;
+            let open = open_plain_at(dir, name).inspect_err(|_| {
+                let _ = rustix::fs::chmod(&*way, mode);
+            })?;
+            Ok((open, Some(mode)))
+        }
+        open => Ok((open?, None)),
+    }
+}
+
 pub(crate) fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     opened(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))

@@ -48,8 +48,12 @@ pub(crate) struct Listed {
 
 struct State {
     keys: AuthorizedKeys,
-    /// What the file looked like when it was read last.
-    seen: Option<Look>,
+    /// What the file looked like before it was read last, if it was there; nothing: it is to be read.
+    seen: Option<Option<Look>>,
+    /// Whoever began has read it, and said what is in it.
+    is_told: bool,
+    /// Why it could not be read, if that was said.
+    trouble: Option<String>,
     looked_at: Instant,
 }
 
@@ -135,10 +139,12 @@ impl Listed {
     /// `keys` is what `file` held a moment ago.
     pub(crate) fn new(root: PathBuf, keys: AuthorizedKeys, file: Option<Reread>, log: Log) -> Self {
         let memory = Memory::DEFAULT;
-        let seen = file.as_ref().and_then(|file| Look::at(&file.path));
         let state = State {
             keys,
-            seen,
+            // Somebody may have written to it since.
+            seen: None,
+            is_told: true,
+            trouble: None,
             looked_at: Instant::now(),
         };
         Self {
@@ -182,44 +188,63 @@ impl Listed {
     }
 
     /// Reads the file. Whoever stands on a line that makes no sense does not get in: what he could before may be more than the
-    /// line was to say. A list that is gone, or none, lets nobody in.
-    fn read(&self, path: &Path) {
+    /// line was to say. A list that is gone, or none, lets nobody in. `look`: what it looked like before.
+    fn read(&self, path: &Path, look: Option<Look>) {
         let name = path.display();
-        let keys = match AuthorizedKeys::load_what_makes_sense(path) {
-            Ok((keys, mistakes)) => {
-                for mistake in mistakes.iter().take(MISTAKES_TOLD) {
-                    self.log.line(&format!(
-                        "{mistake}; whoever is meant does not get in, the other lines are in force"
-                    ));
-                }
-                if mistakes.len() > MISTAKES_TOLD {
-                    let more = mistakes.len() - MISTAKES_TOLD;
-                    self.log.line(&format!(
-                        "{name} has {more} more such lines, which are not named"
-                    ));
-                }
-                self.log
-                    .line(&format!("{name}: read again, {} keys", keys.len()));
-                keys
-            }
+        let (keys, mistakes) = match AuthorizedKeys::load_what_makes_sense(path) {
+            Ok(read) => read,
             Err(error) if error.is_not_found() => {
-                self.log
-                    .line(&format!("{name} is gone: nobody gets in any more"));
-                AuthorizedKeys::new()
+                let gone = format!("{name} is gone: nobody gets in any more");
+                return self.take(AuthorizedKeys::new(), look, || self.log.line(&gone));
             }
             Err(error @ KeyError::Io { .. }) => {
-                self.log.line(&format!(
-                    "{error}; the list as it was before stays in force"
-                ));
+                // It may be this process that could not, for want of descriptors or memory: it is tried again.
+                let error = error.to_string();
+                let mut state = self.lock();
+                (state.seen, state.is_told) = (None, false);
+                let told = state.trouble.replace(error.clone());
+                drop(state);
+                if told.as_ref() != Some(&error) {
+                    self.log.line(&format!(
+                        "{error}; the list as it was before stays in force, and it is tried again each second"
+                    ));
+                }
                 return;
             }
             Err(error) => {
-                self.log
-                    .line(&format!("{error}; nobody gets in until then"));
-                AuthorizedKeys::new()
+                self.lock().is_told = false;
+                let none = format!("{error}; nobody gets in until then");
+                return self.take(AuthorizedKeys::new(), look, || self.log.line(&none));
             }
         };
-        self.lock().keys = keys;
+        self.lock().is_told &= mistakes.is_empty();
+        let count = keys.len();
+        self.take(keys, look, || {
+            for mistake in mistakes.iter().take(MISTAKES_TOLD) {
+                self.log.line(&format!(
+                    "{mistake}; whoever is meant does not get in, the other lines are in force"
+                ));
+            }
+            if mistakes.len() > MISTAKES_TOLD {
+                let more = mistakes.len() - MISTAKES_TOLD;
+                self.log.line(&format!(
+                    "{name} has {more} more such lines, which are not named"
+                ));
+            }
+            self.log.line(&format!("{name}: read again, {count} keys"));
+        });
+    }
+
+    /// These keys are in force from now on.
+    fn take(&self, keys: AuthorizedKeys, look: Option<Look>, tell: impl FnOnce()) {
+        let mut state = self.lock();
+        let is_told = state.is_told && state.keys.iter().eq(&keys);
+        (state.keys, state.seen) = (keys, Some(look));
+        (state.is_told, state.trouble) = (false, None);
+        drop(state);
+        if !is_told {
+            tell();
+        }
     }
 }
 
@@ -292,13 +317,13 @@ impl Authority for Listed {
             return;
         }
         state.looked_at = Instant::now();
+        state.is_told &= !asked;
         // Nobody who comes in waits for this disk.
         drop(state);
+        // What changes while it is read will look different next time.
         let look = Look::at(&file.path);
-        if asked || look != self.lock().seen {
-            // What changes while it is read will look different next time.
-            self.lock().seen = look;
-            self.read(&file.path);
+        if asked || Some(look) != self.lock().seen {
+            self.read(&file.path, look);
         }
     }
 
@@ -466,7 +491,7 @@ mod tests {
         // It is added, or becomes that, while the server runs.
         let listed = listed("conf/keys", "site", "conf/id");
         write("conf/keys", "conf");
-        listed.read(&place("conf/keys"));
+        listed.read(&place("conf/keys"), None);
         let asked = |listed: &Listed| {
             let rights = listed.enter(line, here).expect("on the list");
             rights.source(Path::new("")).map(drop)
@@ -482,6 +507,48 @@ mod tests {
             let keys = AuthorizedKeys::load(&list).expect("a list");
             let wide = Listed::new(place(""), keys, None, Log::default()).keeping(&[list]);
             assert_eq!(asked(&wide).is_ok(), is_in, "{limits}");
+        }
+    }
+
+    /// A server takes a moment to begin.
+    #[test]
+    fn what_is_written_to_the_list_while_a_server_begins_is_read() {
+        let dir = tempfile::tempdir().expect("a place");
+        let path = dir.path().join("keys");
+        let [anna, ben] = [(); 2].map(|()| Identity::generate().expect("a key"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        for is_there in [true, false] {
+            for is_changed in [true, false] {
+                let _ = fs::remove_file(&path);
+                let write = |who: &Identity| {
+                    fs::write(&path, format!("{}\n", who.public_key())).expect("written");
+                };
+                let mut keys = AuthorizedKeys::new();
+                if is_there {
+                    write(&anna);
+                    keys = AuthorizedKeys::load(&path).expect("a list");
+                }
+                if is_changed {
+                    write(&ben);
+                }
+                let file = Reread {
+                    path: path.clone(),
+                    now: Arc::default(),
+                };
+                let heard = Arc::clone(&said);
+                let log =
+                    Log::new(move |line| heard.lock().expect("no panic").push(line.to_owned()));
+                let listed = Listed::new(dir.path().to_path_buf(), keys, Some(file), log);
+                for _ in 0..2 {
+                    let earlier = listed.lock().looked_at.checked_sub(LOOK_EVERY);
+                    listed.lock().looked_at = earlier.expect("a moment ago");
+                    listed.refresh();
+                }
+                let admitted = [&anna, &ben].map(|who| listed.admits(who.public_key()));
+                assert_eq!(admitted, [is_there && !is_changed, is_changed]);
+                let said = std::mem::take(&mut *said.lock().expect("no panic"));
+                assert_eq!(said.len(), usize::from(is_changed), "{said:?}");
+            }
         }
     }
 

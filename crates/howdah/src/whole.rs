@@ -1,5 +1,6 @@
 //! Files that are there whole or not at all.
 
+use howdah_store::names::sync_dir;
 use howdah_store::temp_name;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -24,7 +25,7 @@ pub(crate) fn write(
         content(&mut out)?;
         out.into_inner()?.sync_all()?;
         fs::rename(&temporary, path)?;
-        dir.sync_all()
+        Ok(sync_dir(dir)?)
     };
     write().inspect_err(|_| {
         let _ = fs::remove_file(&temporary);

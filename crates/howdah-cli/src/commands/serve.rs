@@ -140,6 +140,8 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     ui::say(&clients);
     #[cfg(debug_assertions)]
     try_all();
+    // Nobody waits for whoever reads from here on.
+    let _log = ui::log_aside();
     let result = server.run(signals.cancel());
     // Whoever told it to end hears that it does.
     drop(door);

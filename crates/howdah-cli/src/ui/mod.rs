@@ -1,5 +1,6 @@
 //! Everything that a person sees.
 
+mod aside;
 mod ask;
 mod change;
 mod difference;
@@ -14,6 +15,7 @@ mod style;
 mod summary;
 mod text;
 
+pub(crate) use aside::log_aside;
 pub(crate) use ask::ask_about;
 pub(crate) use change::change_line;
 pub(crate) use difference::{difference_line, verification_line};
@@ -39,10 +41,15 @@ pub(crate) fn say(message: &str) {
 /// The same of what goes on for long, with the time, which the system's journal has itself.
 pub(crate) fn log(level: Level, message: &str) {
     if journal::is_there() {
-        line(level, "", message);
+        aside::log(level, message.to_owned());
     } else {
-        line(level, "howdah:", &format!("{} {message}", now_utc()));
+        aside::log(level, format!("{} {message}", now_utc()));
     }
+}
+
+/// A line of it, with the time.
+fn log_line(level: Level, text: &str) {
+    line(level, "howdah:", text);
 }
 
 /// The reason why the program ends: red where there is colour.

@@ -417,3 +417,140 @@ fn f04_every_call_of_a_server_that_receives_a_tree_fails_once() {
 fn f27_every_call_of_a_client_that_sends_a_tree_fails_once() {
     every_call_of_a_tree_fails(Side::Client);
 }
+
+/// Options of `strace` that do that to each such call for `path`.
+fn traced(call: &str, inject: &str, path: &str) -> Vec<String> {
+    let trace = format!("trace={call}");
+    let options = [
+        "-f",
+        "--seccomp-bpf",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        inject,
+        "-P",
+        path,
+    ];
+    options.map(str::to_owned).to_vec()
+}
+
+/// What a directory has behind a bad block is not known: to leave it out would be a success with names missing.
+#[test]
+fn f27_names_of_a_directory_that_cannot_be_read_to_its_end_are_no_answer() {
+    const NAMES: usize = 3_000;
+    if !can_inject() {
+        return;
+    }
+    let site = Site::new(120);
+    fs::create_dir(site.root("d")).unwrap();
+    fs::create_dir(site.file("got")).unwrap();
+    for number in 0..NAMES {
+        fs::write(site.root(&format!("d/{number}.tar")), "").unwrap();
+    }
+    let second = |error: &str| {
+        let inject = format!("inject=getdents64:error={error}:when=2");
+        let options = [
+            "-f",
+            "--seccomp-bpf",
+            "-o",
+            "/dev/null",
+            "-e",
+            &inject,
+            "-P",
+        ];
+        let mut options = options.map(str::to_owned).to_vec();
+        options.push(site.root("d"));
+        options
+    };
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let server = Server::new(site.start_traced(&second("EIO"), "server", &serve));
+    let (from, to) = (server.url("d/*.tar"), site.file("got/"));
+    let done = site.copy_with(Host::Here, &[&from, &to], support::process::Input::None);
+    done.assert_failed(1, &["cannot list", "Input/output error"]);
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
+    server.process.signal(Signal::KILL);
+    drop(server);
+    // Another command that reads names.
+    let clean = ["clean", &site.root("d")];
+    let done = site.start_traced(&second("EIO"), "client", &clean).finish();
+    done.assert_failed(6, &["cannot list", "Input/output error"]);
+}
+
+/// Another program that tidies up is quicker, name by name: what it leaves is no success.
+#[test]
+fn f27_a_directory_that_stays_since_what_lay_in_it_went_is_no_success() {
+    if !can_inject() {
+        return;
+    }
+    let site = Site::new(60);
+    for dir in [site.root("s"), site.file("d/old")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    fs::write(site.root("s/kept"), "text").unwrap();
+    fs::write(site.file("d/old/gone"), "").unwrap();
+    let server = site.serve();
+    // Each look at it finds that it is gone, and something else has come.
+    let inject = "inject=newfstatat:error=ENOENT";
+    let options = traced("newfstatat", inject, &site.file("d/old"));
+    let (from, to) = (server.url("s/"), site.file("d/"));
+    let sync = ["sync", "--accept-new", "--delete", &from, &to];
+    let done = site.start_traced(&options, "client", &sync).finish();
+    done.assert_failed(6, &["old", "not empty"]);
+    assert!(fs::exists(site.file("d/old/gone")).unwrap());
+    let done = site.start(Host::Here, "client", &sync, support::process::Input::None);
+    assert_eq!(done.finish().code, Some(0));
+    assert!(!fs::exists(site.file("d/old")).unwrap());
+    server.stop();
+}
+
+/// Homes on disks of many hosts have no locks (Lustre), or nothing that makes names durable (some of FUSE and SMB).
+#[test]
+fn f27_keys_and_lists_may_lie_where_there_are_no_locks_and_directories_cannot_be_synced() {
+    if !can_inject() {
+        return;
+    }
+    let site = Site::new(120);
+    let server = site.serve();
+    let fails = |call: &str, error: &str, at: &Path| {
+        let inject = format!("inject={call}:error={error}");
+        let options = [
+            "-f",
+            "--seccomp-bpf",
+            "-o",
+            "/dev/null",
+            "-e",
+            &inject,
+            "-P",
+        ];
+        let mut options = options.map(str::to_owned).to_vec();
+        options.push(at.to_str().unwrap().to_owned());
+        options
+    };
+    let known = site.config("client").join("known_hosts");
+    let client = site.config("client");
+    fs::create_dir(site.root("d")).unwrap();
+    fs::create_dir(site.file("lists")).unwrap();
+    fs::write(site.root("d/a"), "text").unwrap();
+    let (from, to, list) = (server.url("d"), site.file(""), site.file("lists/list"));
+    let copy = ["cp", "-r", "--accept-new", "--manifest", &list, &from, &to];
+    for (call, error, at) in [
+        ("flock", "ENOSYS", &*known),
+        ("flock", "ENOLCK", &*known),
+        ("fsync", "EINVAL", &*client),
+        ("fsync", "EINVAL", Path::new(&site.file("lists"))),
+    ] {
+        let _ = fs::remove_file(&known);
+        let done = site.start_traced(&fails(call, error, at), "client", &copy);
+        let done = done.finish();
+        assert_eq!(done.code, Some(0), "{call} {error} {at:?}: {}", done.err);
+        let lines = fs::read_to_string(&known).unwrap();
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+        assert!(fs::read_to_string(&list).unwrap().ends_with("  d/a\n"));
+    }
+    let options = fails("fsync", "EINVAL", &site.config("new"));
+    let done = site.start_traced(&options, "new", &["key", "new"]).finish();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    server.stop();
+}

@@ -3,12 +3,13 @@
 #![cfg(target_os = "linux")]
 
 use crate::support::place::{LoopDisk, content, hash_of};
-use crate::support::process::{Input, Process, Server};
+use crate::support::process::{Input, Process, Server, url};
 use crate::support::relay::{Fate, Relay, Way};
-use crate::support::{Host, Site};
+use crate::support::{HOWDAH, Host, Site, serve_as_us};
 use rustix::process::Signal;
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
@@ -157,4 +158,41 @@ fn h13_a_disk_that_stands_still_holds_up_its_own_clients_only() {
     let done = tree.finish();
     assert_eq!(done.code, Some(0), "{}", done.err);
     server.stop();
+}
+
+/// Whoever reads the log of a server stops to: a terminal after Ctrl-S, a pager, a disk.
+#[test]
+fn h13_a_log_that_nobody_takes_holds_up_nobody() {
+    const COPIES: usize = 30;
+    let site = Site::new(120);
+    let (read, write) = std::io::pipe().unwrap();
+    // As little as a pipe can hold.
+    rustix::pipe::fcntl_setpipe_size(&write, 4096).unwrap();
+    // It ends whatever becomes of the server.
+    let mut command = Command::new("timeout");
+    command
+        .args(["100", HOWDAH, "serve", "--listen", "127.0.0.1:0", "--root"])
+        .arg(site.root(""))
+        .env("HOWDAH_CONFIG_DIR", site.config("server"))
+        .env("XDG_RUNTIME_DIR", site.run_dir())
+        .stdin(Stdio::null())
+        .stderr(write);
+    serve_as_us(&mut command);
+    let mut server = command.spawn().unwrap();
+    drop(command);
+    let mut lines = BufReader::new(read).lines().map(Result::unwrap);
+    let begun = lines.find(|line| line.contains("serving ")).unwrap();
+    let (_, address) = begun.rsplit_once(" on ").unwrap();
+    let url = url(address.parse().unwrap(), "null:");
+    for _ in 0..COPIES {
+        let done = site.copy(Host::Here, "zero:10", &url);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+    }
+    // All of it is there for whoever reads after all.
+    let told = |line: &String| line.contains("put \"null:\" done");
+    assert_eq!(lines.by_ref().filter(told).take(COPIES).count(), COPIES);
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    assert!(lines.all(|line| !line.contains("missing")));
+    assert!(server.wait().unwrap().success());
 }

@@ -113,6 +113,51 @@ fn t10_directories_that_their_owner_may_not_write_to_are_copied_into_again_and_a
     site.assert_nothing_half_done();
 }
 
+#[test]
+fn t10_a_file_that_its_owner_may_not_read_becomes_what_its_source_is() {
+    let site = Site::new(120);
+    let Some(nobody) = Nobody::on(&site) else {
+        return;
+    };
+    fs::create_dir(site.root("s")).unwrap();
+    fs::write(site.root("s/file"), "text").unwrap();
+    set_mode(&site.root("s/file"), 0o640);
+    let server = site.serve();
+    let (from, to, there) = (server.url("s/."), site.file("d/"), site.file("d/file"));
+    let copy = |options: &[&str]| {
+        let places = ["--json", "--accept-new", &*from, &*to];
+        let done = nobody.run(&[options, &places[..]].concat());
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert!(!done.err.contains("cannot be set"), "{}", done.err);
+    };
+    copy(&["sync"]);
+    for options in [
+        &["sync"][..],
+        &["sync", "-a"],
+        &["cp", "-r", "--chmod", "F640"],
+    ] {
+        for closed in [0, 0o300] {
+            set_mode(&there, closed);
+            copy(options);
+            assert_eq!(mode(&there), 0o640, "{options:?} {closed:o}");
+        }
+    }
+    // It may be told another time, and keeps its mode where none is to be set.
+    set_mode(&there, 0o300);
+    let file = fs::File::options()
+        .write(true)
+        .open(site.root("s/file"))
+        .unwrap();
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_hours(400_000))
+        .unwrap();
+    copy(&["cp", "-r", "--size-only"]);
+    let modified = |path: &str| fs::metadata(path).unwrap().modified().unwrap();
+    assert_eq!(modified(&there), modified(&site.root("s/file")));
+    assert_eq!(mode(&there), 0o300);
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
 /// A copy to or from the server: the name of the source and that of the destination below each.
 type Way<'a> = (
     &'a str,

@@ -138,6 +138,18 @@ fn o7_json_ends_with_the_error_whatever_is_wrong() {
     );
 }
 
+/// A program that cannot say what is wrong still ends with the code of it.
+#[test]
+fn n8_what_is_wrong_with_arguments_has_its_code_where_nobody_can_be_told() {
+    let site = Site::new(30);
+    for line in ["cp --bogus", "cp", "cp --json --bogus -", "bogus"] {
+        for to in ["2>/dev/full", "2>&-", ">/dev/full 2>/dev/full"] {
+            let done = shell(&site, &format!("exec $H {line} {to}"));
+            assert_eq!(done.code, Some(2), "{line} {to}");
+        }
+    }
+}
+
 /// The copy is right all the same; who relies on the log hears of it, and once.
 #[test]
 fn n8_a_log_that_lacks_lines_is_told_of_once() {

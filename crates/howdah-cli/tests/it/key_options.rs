@@ -208,6 +208,29 @@ fn a_list_that_changes_is_read_again() {
     server.stop();
 }
 
+/// Whoever is taken off the list gets in no more, though the server had no descriptor to read it with when it changed.
+#[test]
+fn a_list_that_could_not_be_read_is_read_when_it_can_be() {
+    use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+    let site = site("");
+    let mut server = site.serve();
+    get(&site, &server, "there").assert_copied(15, "blake3");
+    let pid = server.process.pid();
+    let may_open = |current| {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let limit = Rlimit { current, maximum };
+        prlimit(Some(pid), Resource::Nofile, limit).unwrap()
+    };
+    let before = may_open(Some(3));
+    let list = site.config("server").join("authorized_keys");
+    fs::write(&list, "# nobody\n").unwrap();
+    server.await_line("stays in force", PATIENCE);
+    may_open(before.current);
+    server.await_line("read again, 0 keys", PATIENCE);
+    get(&site, &server, "there").assert_failed(AUTH, &["does not accept this key"]);
+    server.stop();
+}
+
 #[test]
 fn a40_no_client_passes_the_cap_of_its_key() {
     const BYTES: usize = 6 << 20;

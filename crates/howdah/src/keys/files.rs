@@ -1,6 +1,7 @@
 //! Opening and reading the files of keys with the suspicion they deserve.
 
 use super::KeyError;
+use howdah_store::names::sync_dir;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -166,7 +167,7 @@ pub(super) fn sync_parent(path: &Path) -> Result<(), KeyError> {
         _ => Path::new("."),
     };
     File::open(parent)
-        .and_then(|dir| dir.sync_all())
+        .and_then(|dir| Ok(sync_dir(dir)?))
         .map_err(io_error("sync the directory", parent))
 }
 

@@ -4,6 +4,7 @@ use super::authorized::each_line;
 use super::files::{self, Exposure, io_error};
 use super::public::split_word;
 use super::{KeyError, KeyLine, NewHost, ParseKeyError, PublicKey, Trust};
+use rustix::io::Errno;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -178,7 +179,11 @@ impl KnownHosts {
             .mode(0o600)
             .open(&self.path)
             .map_err(write_error())?;
-        file.lock().map_err(write_error())?;
+        match file.lock() {
+            // Disks of many hosts may have none (Lustre unless it is mounted with them, NFS without its daemon).
+            Err(e) if has_no_locks(&e) => {}
+            locked => locked.map_err(write_error())?,
+        }
         files::check(
             &self.path,
             &file.metadata().map_err(write_error())?,
@@ -268,6 +273,14 @@ impl KnownHosts {
             }
         }
     }
+}
+
+fn has_no_locks(error: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(
+        errno,
+        Some(Errno::NOSYS | Errno::NOTSUP | Errno::NOLCK | Errno::INVAL)
+    )
 }
 
 fn parse_entry(text: &str) -> Result<(String, PublicKey), ParseKeyError> {

@@ -49,6 +49,7 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
         }),
     };
     let (place, open) = (config.directory.clone(), args.open);
+    let mut log = None;
     let served = serve(config, |socket, door| {
         if let Some(fingerprint) = door.and_then(|door| door.fingerprint) {
             ui::say(&format!(
@@ -72,7 +73,10 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             // It asks the daemon, which answers from now on.
             std::thread::spawn(move || browser::open(&place).unwrap_or_else(|why| ui::say(&why)));
         }
+        // Nobody waits for whoever reads from here on.
+        log = Some(ui::log_aside());
     });
+    drop(log);
     if let (Err(howdah_daemon::Error::Taken(place)), true) = (&served, args.open) {
         return browser::open(place).map_err(|why| Error::new(ErrorKind::Refused, why).into());
     }

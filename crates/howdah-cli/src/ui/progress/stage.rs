@@ -1,6 +1,7 @@
 //! Whether the terminal is ours to draw on: not while a question stands there, nor in the background of a shell.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a question waits for its answer.
@@ -17,7 +18,8 @@ pub(crate) fn with_a_question<T>(ask: impl FnOnce() -> T) -> T {
 /// What ends the command while a question stands begins a line of its own.
 pub(crate) fn leave_question() {
     if QUESTION.swap(false, Ordering::Relaxed) {
-        eprintln!();
+        // The terminal may have gone, and that was what ended it.
+        let _ = writeln!(io::stderr());
     }
 }
 
