@@ -85,6 +85,10 @@ pub(super) fn run<T: Testbed>(
     let cells = testbed.cells(plan);
     let campaign = record::campaign(plan, &cells, options.quick, Origin::here(&options.command));
     refuse_others(&store, &campaign)?;
+    let asked = || cells.iter().enumerate();
+    let asked = asked().filter(|(index, cell)| options.asks_for(*index, cell));
+    refuse_other_testbed::<T>(&store, asked.map(|(_, cell)| *cell))?;
+    let was_changed = store.campaign().is_ok_and(|before| before.dirty);
     store.write_campaign(&campaign).map_err(failed_to_store)?;
 
     let mut course = Course {
@@ -94,6 +98,7 @@ pub(super) fn run<T: Testbed>(
         done_work: 0.0,
         store: &store,
         commit: &campaign.commit,
+        unclear: (was_changed || campaign.dirty).then_some(0),
         quick: options.quick,
     };
     let mut open = Vec::new();
@@ -127,6 +132,11 @@ pub(super) fn run<T: Testbed>(
         open = round.map_err(failed_to_store)?;
     }
     let mut outcome = course.outcome;
+    if let Some(cells) = course.unclear.filter(|cells| *cells > 0) {
+        outcome.notes.push(format!(
+            "{cells} cells were run by this commit, whose sources were changed then or are now; --again runs them with this program"
+        ));
+    }
     outcome.stopped = stop.load(Ordering::Relaxed);
     outcome.wall_s = started.elapsed().as_secs_f64();
     let summary = summarise(&store, campaign, &cells).map_err(failed_to_store)?;
@@ -148,6 +158,8 @@ struct Course<'s> {
     done_work: f64,
     store: &'s Store,
     commit: &'s str,
+    /// Cells of that commit that were done before, where it does not say by which sources.
+    unclear: Option<usize>,
     quick: bool,
 }
 
@@ -159,6 +171,8 @@ impl Course<'_> {
         let commit = self.store.read(&cell.id()).map(|result| result.commit);
         if let Some(commit) = commit.filter(|commit| commit != self.commit) {
             *self.outcome.kept_from.entry(commit).or_default() += 1;
+        } else if let Some(cells) = &mut self.unclear {
+            *cells += 1;
         }
     }
 
@@ -330,6 +344,25 @@ fn refuse_others(store: &Store, campaign: &Campaign) -> Result<(), RunError> {
     Err(RunError::Taken {
         dir: store.dir().to_owned(),
         others: old.into_iter().collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// A cell has the same name on all testbeds: results of one would be taken for those of the other, or written over them.
+fn refuse_other_testbed<'c, T: Testbed>(
+    store: &Store,
+    mut cells: impl Iterator<Item = &'c Cell>,
+) -> Result<(), RunError> {
+    let others = |cell: &Cell| {
+        let there = store.read(&cell.id());
+        let there = there.filter(|result| result.error.is_none() && result.skipped.is_none());
+        Some(there?.testbed).filter(|testbed| testbed != T::NAME)
+    };
+    let Some(testbed) = cells.find_map(others) else {
+        return Ok(());
+    };
+    Err(RunError::OtherTestbed {
+        dir: store.dir().to_owned(),
+        testbed,
     })
 }
 

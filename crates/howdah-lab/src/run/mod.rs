@@ -161,6 +161,16 @@ pub enum RunError {
         /// Their files.
         others: String,
     },
+    /// The directory holds what another testbed gave for the same cells, which have the same names there.
+    #[error(
+        "{} holds what '{testbed}' gave for these cells, in whose place the results would come; name another directory with --out", dir.display()
+    )]
+    OtherTestbed {
+        /// The directory.
+        dir: PathBuf,
+        /// As results name it.
+        testbed: String,
+    },
     /// The directory holds somebody's file where a campaign has one of its own.
     #[error("--out: {0}")]
     NotOurs(StoreError),

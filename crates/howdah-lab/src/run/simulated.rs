@@ -35,10 +35,10 @@ pub fn run(
         simulator.captures = Some(options.out.join("pcap"));
     }
     let mut outcome = campaign::run(&mut simulator, plan, options, stop, watch)?;
-    outcome.notes = simulator
+    let notes = simulator.notes.into_inner();
+    outcome
         .notes
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+        .extend(notes.unwrap_or_else(PoisonError::into_inner));
     Ok(outcome)
 }
 
@@ -100,8 +100,11 @@ impl Testbed for Simulator {
         }
         let result = store.read(&cell.id());
         // Both files are renamed into place, but others copy directories, and disks lose what they hold.
-        let result =
-            result.filter(|result| result.error.is_none() && store.has_intervals(&cell.id()));
+        let result = result.filter(|result| {
+            result.testbed == Self::NAME
+                && result.error.is_none()
+                && store.has_intervals(&cell.id())
+        });
         result.into_iter().collect()
     }
 

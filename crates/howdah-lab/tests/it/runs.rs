@@ -1,6 +1,6 @@
 //! Whole runs: from a scenario's text to files, and back.
 
-use howdah_lab::run::{RunOptions, run};
+use howdah_lab::run::{RunError, RunOptions, run};
 use howdah_lab::scenario::{Plan, parse};
 use howdah_report::store::Store;
 use std::path::Path;
@@ -504,4 +504,53 @@ fn packets_are_written_as_they_pass_both_ends() {
         assert!(came.iter().any(|(bytes, _)| bytes[9] == 17), "and UDP's");
         assert!(!from(&sender, 2).is_empty(), "answers come back");
     }
+}
+
+/// A cell has the same name on both testbeds: neither is taken for the other, nor written over it.
+#[test]
+fn results_of_a_testbed_are_none_of_the_simulator() {
+    let plan = plan(TWO_CELLS);
+    let never = AtomicBool::new(false);
+    let dir = tempfile::tempdir().unwrap();
+    run(&plan, &options(dir.path(), 2), &never, |_| {}).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let first = plan.cells().next().unwrap().id();
+    let mut real = store.read(&first).unwrap();
+    real.testbed = "netns".to_owned();
+    store.write_again(&real).unwrap();
+    let error = run(&plan, &options(dir.path(), 2), &never, |_| {}).unwrap_err();
+    assert!(
+        matches!(&error, RunError::OtherTestbed { testbed, .. } if testbed == "netns"),
+        "{error}"
+    );
+    assert_eq!(store.read(&first), Some(real.clone()));
+    // What it could not run is no result, and not done either.
+    real.skipped = Some("no such program".to_owned());
+    store.write_again(&real).unwrap();
+    let outcome = run(&plan, &options(dir.path(), 2), &never, |_| {}).unwrap();
+    assert_eq!((outcome.ran, outcome.kept), (1, 1));
+    assert_eq!(store.read(&first).unwrap().testbed, "sim");
+}
+
+/// The commit does not say what ran a cell whose program was built of changed sources.
+#[test]
+fn cells_of_changed_sources_are_told_of() {
+    let plan = plan(TWO_CELLS);
+    let never = AtomicBool::new(false);
+    let dir = tempfile::tempdir().unwrap();
+    run(&plan, &options(dir.path(), 2), &never, |_| {}).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let mut campaign = store.campaign().unwrap();
+    campaign.dirty = true;
+    store.write_campaign(&campaign).unwrap();
+    let outcome = run(&plan, &options(dir.path(), 2), &never, |_| {}).unwrap();
+    assert_eq!(outcome.kept, 2);
+    assert!(
+        outcome
+            .notes
+            .iter()
+            .any(|note| note.starts_with("2 cells were run by this commit")),
+        "{:?}",
+        outcome.notes
+    );
 }

@@ -67,9 +67,10 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let _ = std::panic::take_hook();
     let outcome = outcome.map_err(|error| match error {
         // What is missing on this machine.
-        RunError::Taken { .. } | RunError::NotOurs(_) | RunError::ManyCaptures { .. } => {
-            Error::new(ErrorKind::Usage, error.to_string()).into()
-        }
+        RunError::Taken { .. }
+        | RunError::OtherTestbed { .. }
+        | RunError::NotOurs(_)
+        | RunError::ManyCaptures { .. } => Error::new(ErrorKind::Usage, error.to_string()).into(),
         RunError::Testbed(_) => Error::new(ErrorKind::Refused, error.to_string()).into(),
         RunError::Store { .. } => anyhow::Error::from(error),
     })?;
