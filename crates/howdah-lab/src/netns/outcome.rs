@@ -21,6 +21,11 @@ use std::collections::BTreeMap;
 const HOST_LIMITED: f64 = 0.5;
 
 pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
+    let id = cell.id();
+    // The steps of its series are no shorter than those in which the emulator is looked at.
+    let mut cell = cell.clone();
+    cell.measure.interval_ns = cell.measure.interval_ns.max((STEP_S * 1e9) as u64);
+    let cell = &cell;
     let end_s = played.end_s;
     let course = &played.course;
     let steps: Vec<Vec<u64>> = (0..cell.flows.len())
@@ -69,7 +74,7 @@ pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
         marks.push(Mark::Invalid);
     }
     CellResult {
-        id: cell.id(),
+        id,
         experiment: cell.experiment.clone(),
         at: cell.at.clone(),
         testbed: "netns".to_owned(),
@@ -86,7 +91,7 @@ pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
             .map(|(spec, played)| group(spec, played, offered(cell, spec, end_s)))
             .collect(),
         streams: (cell.streams.iter().zip(&played.streams))
-            .map(|(spec, (sent, sink))| stream(spec, *sent, sink))
+            .map(|(spec, (sent, sink))| stream(cell, spec, *sent, sink, end_s))
             .collect(),
         links: links(cell, played),
         metrics,
@@ -226,7 +231,7 @@ fn intervals(
     index: usize,
     steps: &[u64],
 ) -> Vec<Interval> {
-    let length_s = (cell.measure.interval_ns as f64 / 1e9).max(STEP_S);
+    let length_s = figures::seconds(cell.measure.interval_ns);
     let route = plan.flow(index).route;
     let wire = played
         .course
@@ -310,7 +315,28 @@ fn group(
     }
 }
 
-fn stream(spec: &StreamSpec, sent: u64, sink: &SinkReport) -> StreamResult {
+fn stream(
+    cell: &Cell,
+    spec: &StreamSpec,
+    sent: u64,
+    sink: &SinkReport,
+    end_s: f64,
+) -> StreamResult {
+    let length_s = figures::seconds(cell.measure.interval_ns);
+    let begin_s = figures::seconds(spec.start_ns);
+    let ends = (1..=(end_s / length_s + 1e-6) as usize).map(|number| number as f64 * length_s);
+    let (intervals, jitter_series_ms) = ends
+        .map(|t_s| {
+            let [(before, _), (now, jitter_ms)] =
+                [t_s - length_s, t_s].map(|at_s| seen_at(&sink.samples, at_s - begin_s));
+            let interval = Interval {
+                t_s,
+                goodput_bps: (now - before) * 8.0 / length_s,
+                ..Interval::default()
+            };
+            (interval, jitter_ms)
+        })
+        .unzip();
     StreamResult {
         name: spec.name.clone(),
         reverse: spec.reverse,
@@ -319,9 +345,22 @@ fn stream(spec: &StreamSpec, sent: u64, sink: &SinkReport) -> StreamResult {
         lost_packets: sent.saturating_sub(sink.packets),
         jitter_ms: sink.jitter_ms,
         delivered_bytes: sink.bytes,
-        jitter_series_ms: sink.samples.iter().map(|(_, _, jitter)| *jitter).collect(),
-        intervals: Vec::new(),
+        jitter_series_ms,
+        intervals,
     }
+}
+
+/// Bytes so far and jitter in milliseconds so long after the first datagram; between two samples bytes come evenly.
+fn seen_at(samples: &[(f64, u64, f64)], at_s: f64) -> (f64, f64) {
+    let next = samples.partition_point(|sample| sample.0 <= at_s);
+    let Some(&(from_s, bytes, jitter_ms)) = next.checked_sub(1).and_then(|at| samples.get(at))
+    else {
+        return (0.0, 0.0);
+    };
+    let more = samples.get(next).map_or(0.0, |&(to_s, then, _)| {
+        (then.saturating_sub(bytes)) as f64 * (at_s - from_s) / (to_s - from_s)
+    });
+    (bytes as f64 + more, jitter_ms)
 }
 
 fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
@@ -364,4 +403,37 @@ fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario;
+    use std::path::Path;
+
+    #[test]
+    fn a_stream_has_a_series() {
+        let text = "id = 'T'\n[path.main]\nrate = '10mbit'\nrtt = '10ms'\n[stream.video]\nrate = '1mbit'\nstart = '1s'\n\
+                    [measure]\nduration = '4s'\n";
+        let plan = scenario::parse(Path::new("t.toml"), text, false).unwrap();
+        let cell = plan.cells().next().unwrap();
+        // 1 Mbit/s for a second and a half, and nothing more.
+        let sample = |at: u32| (f64::from(at) / 10.0, u64::from(at) * 12_500, f64::from(at));
+        let sink = SinkReport {
+            samples: (0..=15).map(sample).collect(),
+            ..SinkReport::default()
+        };
+        let found = stream(cell, &cell.streams[0], 15, &sink, 4.0);
+        let rates = found
+            .intervals
+            .iter()
+            .map(|interval| interval.goodput_bps.round() as u64);
+        assert_eq!(rates.collect::<Vec<_>>(), [0, 1_000_000, 500_000, 0]);
+        let ends = found
+            .intervals
+            .iter()
+            .map(|interval| interval.t_s.round() as u64);
+        assert_eq!(ends.collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(found.jitter_series_ms, [0.0, 10.0, 15.0, 15.0]);
+    }
 }
