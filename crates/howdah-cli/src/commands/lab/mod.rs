@@ -15,7 +15,7 @@ mod scenario_file;
 mod table;
 
 use crate::args::LabCommand;
-use crate::own_file;
+use crate::{own_file, ui};
 use howdah::{Error, ErrorKind};
 use howdah_lab::run::RunError;
 use howdah_lab::scenario::ScenarioError;
@@ -103,11 +103,14 @@ fn unmixed(dirs: &[PathBuf]) -> anyhow::Result<Vec<Summary>> {
     let cells: Vec<_> = campaigns.iter().map(|campaign| &*campaign.cells).collect();
     let mixed = together::mixed(&cells);
     if mixed.is_empty() {
+        for (dir, campaign) in dirs.iter().zip(&campaigns) {
+            tell_commits(dir, campaign);
+        }
         return Ok(campaigns);
     }
     let message = format!(
-        "{mixed}: more than one of these directories has it, by another scenario or commit; give one of them ('howdah lab \
-         report DIR DIR' shows both beside each other)"
+        "{mixed}: more than one of these directories has it, by another scenario or commit, or with other results; give one of them ('howdah \
+         lab report DIR DIR' shows both beside each other)"
     );
     Err(Error::new(ErrorKind::Usage, message).into())
 }
@@ -121,7 +124,27 @@ fn each(
 }
 
 fn summary(dir: &Path) -> anyhow::Result<Summary> {
-    read_of(dir, Store::summary)
+    let campaign = read_of(dir, Store::summary)?;
+    tell_commits(dir, &campaign);
+    Ok(campaign)
+}
+
+/// Seeds that different programs have run are taken for seeds of one.
+fn tell_commits(dir: &Path, campaign: &Summary) {
+    let commits = together::commits(&campaign.cells);
+    if commits.is_empty() {
+        return;
+    }
+    let each: Vec<String> = (commits.iter())
+        .map(|(commit, cells)| {
+            format!("{cells} by {}", commit.chars().take(12).collect::<String>())
+        })
+        .collect();
+    ui::say(&format!(
+        "{}: seeds of the same cells were run by more than one commit ({}); 'howdah lab run --again' runs all by one",
+        dir.display(),
+        each.join(", ")
+    ));
 }
 
 /// A directory that is no campaign is bad usage; what else fails is a failure.
