@@ -74,9 +74,15 @@ pub(crate) fn capacity_bits(
 }
 
 /// What a direction of a path lets pass in each of the intervals that a cell is measured in, on average, in bit/s. Empty if that is the same
-/// in all of them.
+/// in all of them, or if nothing limits it for a while: 0 is nothing.
 pub(crate) fn rates_bps(cell: &Cell, path: usize, backward: bool, end_ns: u64) -> Vec<f64> {
     let interval_ns = cell.measure.interval_ns;
+    let changes = cell.timeline.iter().filter(|change| change.path == path);
+    let mut moments = std::iter::once(0).chain(changes.map(|change| change.at_ns));
+    let is_open = |way: &OneWaySpec| way.rate_bps.is_none() && way.rate_trace.is_none();
+    if moments.any(|at_ns| is_open(way_at(cell, path, backward, at_ns))) {
+        return Vec::new();
+    }
     let rates: Vec<f64> = (0..end_ns / interval_ns)
         .map(|at| {
             let part = (at * interval_ns, (at + 1) * interval_ns);
@@ -522,5 +528,8 @@ mod tests {
         assert!((sum / 3.3e9 - 1.0).abs() < 1e-6, "{sum}");
         let still = rates_bps(&cell, 0, false, cell.measure.interval_ns * 3);
         assert!(still.is_empty(), "{still:?}");
+        // What is not limited has no rate, and is not shut.
+        let open = TEXT.replace("rate = '100mbit'", "rate = 'unlimited'");
+        assert!(rates_bps(&cell_of(&open), 0, false, all).is_empty());
     }
 }

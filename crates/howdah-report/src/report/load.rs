@@ -159,18 +159,21 @@ pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
     })
 }
 
-/// Figures that need more than one cell (harm) are in the summary only, if there is one.
+/// In campaigns of before they were written into the cells' files, too, figures that need more than one cell (harm) are in the summary only.
+/// What else a cell lacks it has not: it may have been run again since.
 fn add_figures_of_neighbours(cells: &mut [CellResult], summary: &Path) {
     let Ok(summary) = read_json::<Summary>(summary) else {
         return;
     };
-    let known: BTreeMap<String, BTreeMap<String, f64>> = summary
-        .cells
-        .into_iter()
-        .map(|cell| (cell.id, cell.metrics))
+    let known: BTreeMap<String, CellResult> = (summary.cells.into_iter())
+        .map(|cell| (cell.id.clone(), cell))
         .collect();
     for cell in cells {
-        for (name, value) in known.get(&cell.id).into_iter().flatten() {
+        let same = known
+            .get(&cell.id)
+            .filter(|then| (&then.commit, &then.fingerprint) == (&cell.commit, &cell.fingerprint));
+        let metrics = same.into_iter().flat_map(|then| &then.metrics);
+        for (name, value) in metrics.filter(|(name, _)| name.starts_with("harm/")) {
             cell.metrics.entry(name.clone()).or_insert(*value);
         }
     }
@@ -206,4 +209,43 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReportError> {
         path: path.to_owned(),
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cell that was run again lacks what it has not reached this time, whatever the table of the run before has.
+    #[test]
+    fn a_cell_has_no_figures_of_an_earlier_run_of_it() {
+        let cell = |fingerprint: &str| CellResult {
+            id: "a".to_owned(),
+            fingerprint: fingerprint.to_owned(),
+            ..CellResult::default()
+        };
+        let figures = [("convergence_s", 12.0), ("harm/main", 0.5)];
+        let figures = figures.map(|(name, value)| (name.to_owned(), value));
+        let before = CellResult {
+            metrics: figures.into(),
+            ..cell("then")
+        };
+        for (fingerprint, known) in [("now", &[][..]), ("then", &["harm/main"])] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::create(dir.path()).unwrap();
+            store.write_campaign(&Campaign::default()).unwrap();
+            store.write(&cell(fingerprint)).unwrap();
+            let table = Summary {
+                cells: vec![before.clone()],
+                ..Summary::default()
+            };
+            store.write_summary(&table).unwrap();
+            let loaded = load(dir.path()).unwrap();
+            let metrics = loaded.cells[0].metrics.keys();
+            assert!(
+                metrics.eq(known),
+                "{fingerprint}: {:?}",
+                loaded.cells[0].metrics
+            );
+        }
+    }
 }

@@ -617,22 +617,23 @@ pub(crate) fn link_rate(cell: &CellResult) -> Option<f64> {
 }
 
 /// The same over time, where it changes: rates, and until when each holds, in seconds; at most `most`, each the mean of what it stands for.
+/// For as long as a link lets nothing pass it is 0.
 pub(crate) fn link_rates(cell: &CellResult, most: usize) -> Vec<(f64, f64)> {
-    let Some(count) = with_data(cell).map(|link| link.rates_bps.len()).max() else {
+    let count = with_data(cell).map(|link| link.rates_bps.len()).max();
+    let Some(count) = count.filter(|count| *count > 0) else {
         return Vec::new();
     };
     let least = |at: usize| {
         with_data(cell)
-            .map(|link| link.rates_bps.get(at).copied().unwrap_or(link.rate_bps))
-            .filter(|rate| *rate > 0.0)
+            .filter_map(|link| match link.rates_bps.get(at) {
+                Some(rate) => Some(*rate),
+                None => Some(link.rate_bps).filter(|rate| *rate > 0.0),
+            })
             .fold(f64::INFINITY, f64::min)
     };
-    let rates: Vec<f64> = (0..count)
-        .map(least)
-        .filter(|rate| rate.is_finite())
-        .collect();
-    let each = rates.len().div_ceil(most.max(1)).max(1);
-    let step_s = cell.duration_s / rates.len().max(1) as f64;
+    let rates: Vec<f64> = (0..count).map(least).collect();
+    let each = count.div_ceil(most.max(1));
+    let step_s = interval_s(cell).unwrap_or(cell.duration_s / count as f64);
     let mut out: Vec<(f64, f64)> = Vec::new();
     for (at, part) in rates.chunks(each).enumerate() {
         let mean = part.iter().sum::<f64>() / part.len() as f64;
@@ -643,6 +644,14 @@ pub(crate) fn link_rates(cell: &CellResult, most: usize) -> Vec<(f64, f64)> {
         }
     }
     out
+}
+
+/// How long an interval of the series is; a run may go on a little behind the last one. `None` without a series.
+pub(crate) fn interval_s(cell: &CellResult) -> Option<f64> {
+    let flows = cell.flows.iter().map(|flow| &flow.intervals);
+    let mut all = flows.chain(cell.streams.iter().map(|stream| &stream.intervals));
+    all.find_map(|intervals| Some(intervals.first()?.t_s))
+        .filter(|step_s| *step_s > 0.0)
 }
 
 /// Bytes of a full packet of ours that are not payload: 28 IPv4 and UDP, 13 packet header, 10 frame

@@ -66,10 +66,28 @@ fn sized(experiment: &Experiment<'_>) -> Option<Figure> {
         .collect();
     Some(figure(
         "Distribution of completion times",
-        "Share of all transfers of the experiment that were done within the time, all cells and seeds together.",
+        &share_of(experiment),
         vec![(String::new(), lines)],
         &unit,
     ))
+}
+
+/// What the share of a transfer's time is a share of: those that did not end within their runs have none.
+fn share_of(experiment: &Experiment<'_>) -> String {
+    let runs = experiment.runs();
+    let flows = || runs.iter().flat_map(|run| &run.flows);
+    let ended = flows().filter(|flow| flow.completion_s.is_some());
+    let sized: BTreeSet<&str> = ended.map(|flow| flow.name.as_str()).collect();
+    let all = || flows().filter(|flow| sized.contains(flow.name.as_str()));
+    let open = all().filter(|flow| flow.completion_s.is_none()).count();
+    if open == 0 {
+        return "Share of all transfers of the experiment that were done within the time, all cells and seeds together.".to_owned();
+    }
+    format!(
+        "Share of the transfers that came to their end that were done within the time, all cells and seeds together; {open} of {} did not end \
+         within their runs, and are not in it.",
+        all().count()
+    )
 }
 
 fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
@@ -196,5 +214,34 @@ fn figure(title: &str, caption: &str, panels: Vec<(String, Vec<Line>)>, unit: &U
         chart: chart.chart(),
         caption: caption.to_owned(),
         folded: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::experiment::gather;
+    use crate::result::{Campaign, CellResult, FlowResult};
+
+    #[test]
+    fn transfers_without_an_end_are_told_of() {
+        let cell = |seed: u64, completion_s: Option<f64>| CellResult {
+            experiment: "X".to_owned(),
+            seed,
+            flows: vec![FlowResult {
+                name: "main".to_owned(),
+                completion_s,
+                ..FlowResult::default()
+            }],
+            ..CellResult::default()
+        };
+        let mut cells: Vec<CellResult> = (1..=4).map(|n| cell(n, Some(n as f64))).collect();
+        let caption = |cells: &[CellResult]| {
+            let all = gather(&Campaign::default(), cells);
+            figures(&all[0])[0].caption.clone()
+        };
+        assert!(caption(&cells).contains("of all transfers"));
+        cells.extend([cell(5, None), cell(6, None)]);
+        assert!(caption(&cells).contains("2 of 6 did not end"));
     }
 }

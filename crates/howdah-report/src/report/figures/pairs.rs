@@ -5,7 +5,7 @@ use crate::report::chart::heat::{Cell, Heat};
 use crate::report::chart::round::nice_step;
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::Quantity;
-use crate::report::measure::Measure;
+use crate::report::measure::{self, Measure};
 use crate::report::names;
 use crate::report::stats::Spread;
 use crate::result::CellResult;
@@ -60,7 +60,7 @@ pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
             "Goodput of both flows together, for every pair",
             "sum of both flows' goodput",
             Quantity::Rate,
-            &|cell, _| Some(cell.flows.iter().map(|f| f.goodput_bps).sum()),
+            &|cell, _| (measure::goodput().get)(cell),
             "A pair that uses less than its two identical pairs is inefficient together.",
         ),
         matrix(
@@ -70,8 +70,9 @@ pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
             "goodput of the row / goodput of both",
             Quantity::Share,
             &|cell, of| {
-                let sum: f64 = cell.flows.iter().map(|f| f.goodput_bps).sum();
-                (sum > 0.0).then(|| cell.flows[of].goodput_bps / sum)
+                let had = |flow| measure::goodput_of(cell, flow);
+                let sum: f64 = cell.flows.iter().map(had).sum();
+                (sum > 0.0).then(|| had(&cell.flows[of]) / sum)
             },
             "0.5 is an equal share; a row of high values takes from everybody. On the diagonal the share is that of the first of two identical flows.",
         ),
@@ -178,4 +179,51 @@ fn pair(points: &[&Point<'_>], row: &str, column: &str, value: Value<'_>) -> Opt
         [a, b] if a.protocol == column && b.protocol == row => value(run, 1),
         _ => None,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::experiment::gather;
+    use crate::result::{Campaign, FlowResult};
+
+    /// One after the other each has all of 100 Mbit/s, and no more than that together; and of a run that ended early what
+    /// counts is behind the warm-up.
+    #[test]
+    fn pairs_have_no_more_than_their_link() {
+        let flow = |protocol: &str, start_s: f64, steady_bps: f64| FlowResult {
+            name: format!("from {start_s}"),
+            protocol: protocol.to_owned(),
+            start_s,
+            end_s: start_s + 30.0,
+            delivered_bytes: 375_000_000,
+            goodput_bps: 1e8,
+            steady_goodput_bps: steady_bps,
+            ..FlowResult::default()
+        };
+        let cell = |a: &str, b: &str, shortened: bool| CellResult {
+            experiment: "X".to_owned(),
+            at: [("pair".to_owned(), format!("{a}+{b}"))].into(),
+            flows: vec![flow(a, 0.0, 9e7), flow(b, 30.0, 1e7)],
+            shortened,
+            ..CellResult::default()
+        };
+        let drawn = |shortened| {
+            let pairs = [("reno", "cubic"), ("reno", "reno"), ("cubic", "cubic")];
+            let cells = pairs.map(|(a, b)| cell(a, b, shortened));
+            let all = gather(&Campaign::default(), &cells);
+            figures(&all[0])
+                .into_iter()
+                .map(|figure| format!("{:?}", figure.chart))
+                .collect::<Vec<_>>()
+        };
+        let all = drawn(false);
+        assert!(
+            all[0].contains("100 Mbit/s") && !all[0].contains("200 Mbit/s"),
+            "{}",
+            all[0]
+        );
+        let early = drawn(true);
+        assert!(early[1].contains("0.90"), "{}", early[1]);
+    }
 }

@@ -5,6 +5,7 @@ use crate::report::chart::Looks;
 use crate::report::chart::scatter::{self, Dot, ends};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::Quantity;
+use crate::report::measure;
 use crate::report::stats::Spread;
 use crate::result::CellResult;
 use std::fmt::Write as _;
@@ -26,19 +27,14 @@ fn delay_ms(run: &CellResult) -> Option<f64> {
     probed.or_else(queues)
 }
 
-fn rate_bps(run: &CellResult) -> Option<f64> {
-    let sum =
-        || (!run.flows.is_empty()).then(|| run.flows.iter().map(|flow| flow.goodput_bps).sum());
-    run.metrics.get("sum_goodput_bps").copied().or_else(sum)
-}
-
 /// A panel for each place on the other axes; nothing where there is one protocol only, or no queue.
 pub(super) fn figure(experiment: &Experiment<'_>) -> Option<Figure> {
     let axis = experiment.protocol()?;
     let protocols = &experiment.axes[axis].values;
+    let goodput = measure::goodput();
     let spreads = |point: &Point<'_>| {
         let delay = Spread::of(point.runs.iter().filter_map(|run| delay_ms(run)))?;
-        let rate = Spread::of(point.runs.iter().filter_map(|run| rate_bps(run)))?;
+        let rate = super::spread(point, &goodput)?;
         Some((delay, rate))
     };
     let all: Vec<(Spread, Spread)> = experiment.points.iter().filter_map(spreads).collect();

@@ -189,11 +189,11 @@ fn draw(
             let mut rates = Vec::new();
             for point in points {
                 let Some(run) = shown(point) else { continue };
-                if let Some(rate) = link_rate(run) {
-                    rates = link_rates(run, MOST_STEPS);
-                    if rates.is_empty() {
-                        rates.push((rate, f64::INFINITY));
-                    }
+                let over_time = link_rates(run, MOST_STEPS);
+                if !over_time.is_empty() {
+                    rates = over_time;
+                } else if let Some(rate) = link_rate(run) {
+                    rates = vec![(rate, f64::INFINITY)];
                 }
                 for (n, (name, points)) in of(run).into_iter().enumerate() {
                     let (look, name) = match layout.series {
@@ -444,12 +444,9 @@ fn jitter(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> 
         run.streams
             .iter()
             .map(|stream| {
-                let n = stream.jitter_series_ms.len().max(1) as f64;
-                let points: Vec<(f64, f64)> = stream
-                    .jitter_series_ms
-                    .iter()
-                    .enumerate()
-                    .map(|(at, jitter)| ((at as f64 + 1.0) * run.duration_s / n, *jitter))
+                let moments = stream.intervals.iter().map(|interval| interval.t_s);
+                let points: Vec<(f64, f64)> = moments
+                    .zip(stream.jitter_series_ms.iter().copied())
                     .collect();
                 (stream.name.clone(), thin_extremes(&points, most))
             })
@@ -481,6 +478,29 @@ mod tests {
         assert_eq!(link_rates(&run, 120), [(1e8, 2.0), (2e8, 4.0)]);
         run.links.remove(0);
         assert_eq!(link_rates(&run, 120), []);
+    }
+
+    /// A trace that carries nothing for a while, over intervals of a second of which the run has half a one more.
+    #[test]
+    fn an_outage_is_drawn_where_it_was() {
+        let second = |t_s: f64| Interval {
+            t_s,
+            ..Interval::default()
+        };
+        let run = CellResult {
+            duration_s: 4.5,
+            links: vec![crate::result::LinkResult {
+                name: "main/forward".to_owned(),
+                rates_bps: vec![1e8, 0.0, 0.0, 1e8],
+                ..crate::result::LinkResult::default()
+            }],
+            flows: vec![FlowResult {
+                intervals: [1.0, 2.0, 3.0, 4.0].map(second).into(),
+                ..FlowResult::default()
+            }],
+            ..CellResult::default()
+        };
+        assert_eq!(link_rates(&run, 120), [(1e8, 1.0), (0.0, 3.0), (1e8, 4.0)]);
     }
 
     #[test]

@@ -439,12 +439,17 @@ fn group(scale: f64) -> GroupResult {
 }
 
 fn stream() -> StreamResult {
+    let at = |t_s: f64| Interval {
+        t_s,
+        ..Interval::default()
+    };
     StreamResult {
         name: "video".to_owned(),
         sent_packets: 1_500_000,
         lost_packets: 31,
         jitter_ms: 0.04,
         jitter_series_ms: vec![0.01, 0.05, 0.04],
+        intervals: [10.0, 20.0, 30.0].map(at).into(),
         ..StreamResult::default()
     }
 }
