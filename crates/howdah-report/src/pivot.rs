@@ -136,15 +136,16 @@ pub struct Pivoted {
 impl Pivoted {
     /// As Markdown.
     pub fn markdown(&self) -> String {
+        // Labels are whatever a scenario has.
+        let plain = |label: &String| label.replace('|', "\\|").replace(['\r', '\n'], " ");
         let heads = std::iter::once(&self.row_axis).chain(&self.columns);
-        let heads: Vec<&str> = heads.map(String::as_str).collect();
+        let heads: Vec<String> = heads.map(plain).collect();
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
         let mut sheet = Sheet::new(self.caption.clone(), &heads);
         for (label, fields) in &self.rows {
             let fields = fields.iter().map(|field| short(*field));
-            let row = std::iter::once(label.clone()).chain(fields);
-            sheet
-                .rows
-                .push(row.map(|text| text.replace('|', "\\|")).collect());
+            let row = std::iter::once(plain(label)).chain(fields);
+            sheet.rows.push(row.collect());
         }
         sheet.markdown()
     }
@@ -155,13 +156,14 @@ fn short(value: Option<f64>) -> String {
     let Some(value) = value else {
         return "\u{2013}".to_owned();
     };
+    // Of what is less than a billionth nothing is left.
     let digits = match value.abs() {
-        size if size >= 100.0 || size == 0.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
+        size if !(5e-10..100.0).contains(&size) => 0,
+        size if size >= 1.0 => usize::from(size < 10.0) + 1,
+        size => (2.0 - size.log10().floor()) as usize,
     };
-    format!("{value:.digits$}")
+    // Nothing has no sign.
+    format!("{:.digits$}", value + 0.0)
 }
 
 /// People's unit for a figure, and how many of the figure's are one of it.
@@ -469,6 +471,34 @@ mod tests {
         };
         let table = turned.table(&cells(), |_| true).unwrap();
         assert_eq!((table.columns.len(), &*table.rows[0].0), (2, "2%"));
+    }
+
+    #[test]
+    fn labels_leave_the_table_whole() {
+        let table = goodput().table(&[cell("udt", "a|b\nc", 1, 1e6)], |_| true);
+        let table = Pivoted {
+            columns: vec!["a|b\nc".to_owned()],
+            ..table.unwrap()
+        };
+        let text = table.markdown();
+        assert!(text.contains("| protocol | a\\|b c |\n"), "{text}");
+    }
+
+    #[test]
+    fn small_values_keep_their_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (931.4, "931"),
+            (93.14, "93.1"),
+            (9.314, "9.31"),
+            (0.931, "0.931"),
+            (0.0004, "0.000400"),
+            (-0.012_34, "-0.0123"),
+            (1e-10, "0"),
+        ] {
+            assert_eq!(short(Some(value)), text);
+        }
     }
 
     #[test]
