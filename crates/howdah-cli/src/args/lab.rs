@@ -274,6 +274,9 @@ pub(crate) struct LabGateArgs {
     pub(crate) json: bool,
 }
 
+/// Scenarios are TOML, whose numbers end there; some seeds follow the one that is given.
+const MOST_SEED: u64 = i64::MAX as u64 - 100;
+
 /// Looks for the simplest network on which a transport fails worst, and writes it as a scenario
 ///
 /// Paths, what changes on them, and who else is there are bred in virtual time: the worst ones have
@@ -306,7 +309,7 @@ pub(crate) struct LabAttackArgs {
     pub(crate) time: Option<Span>,
 
     /// Another seed breeds other networks
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     pub(crate) seed: u64,
 
     /// The fastest path that is tried; faster ones take longer to simulate

@@ -184,7 +184,7 @@ impl Range<'_> {
 
     /// The score with each seed; `None` if it was stopped.
     fn each(&self, network: Conditions) -> Option<Vec<f64>> {
-        let seeds = self.options.seed..self.options.seed + SEEDS;
+        let seeds = (0..SEEDS).map(|number| self.options.seed.wrapping_add(number));
         seeds.map(|seed| self.score(network, seed)).collect()
     }
 

@@ -79,6 +79,15 @@ pub(crate) fn expand(
         );
         return Err(sources.error(axis.place, message));
     }
+    let twice = (axes.iter().enumerate())
+        .find(|(at, axis)| axes[..*at].iter().any(|other| other.name == axis.name));
+    if let Some((_, axis)) = twice {
+        let message = format!(
+            "there are two axes '{}', and a cell has one place on each; give one another name",
+            axis.name
+        );
+        return Err(sources.error(axis.place, message));
+    }
     let excluded_at = exclude.as_ref().map(|node| node.place);
     let exclude = exclude
         .map(|node| exclusions(sources, &node, &axes))
@@ -427,6 +436,13 @@ mod tests {
             run("[path.a]\nrtt = ['1ms', '2ms']\n[path.b]\nrtt = ['3ms', '4ms']\n").unwrap();
         assert_eq!(places(&cells)[0], r#"{"a.rtt": "1ms", "b.rtt": "3ms"}"#);
         assert_eq!(cells.len(), 4);
+    }
+
+    /// Or their cells would be taken for seeds of each other.
+    #[test]
+    fn no_two_axes_have_one_name() {
+        let error = run("a = [1, 2]\nx = '$a'\n[axes]\na = [3, 4]\n").unwrap_err();
+        assert!(error.to_string().contains("two axes 'a'"), "{error}");
     }
 
     #[test]
