@@ -443,6 +443,8 @@ impl Working {
         }
         if self.forget_some().unwrap_or(0) == 0 {
             self.tidy_at = Instant::now() + TIDY;
+            // What it was not known by may be there by now.
+            self.went_back |= schedules::is_lost(&self.schedules);
         }
     }
 

@@ -8,6 +8,7 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use utoipa::ToSchema;
 
 /// A run that begins later than that was missed.
@@ -82,6 +83,8 @@ pub struct ScheduleView {
 #[derive(Debug)]
 pub struct Plan {
     cron: Cron,
+    /// Where there is more than one time of day, each of them: what croner takes for times of day, and not for an interval, has one.
+    each: Vec<Cron>,
     zone: TimeZone,
 }
 
@@ -117,13 +120,16 @@ impl Plan {
         let cron = parser
             .parse(&spec.cron)
             .map_err(|e| format!("'{}' is no time of a schedule: {e}", spec.cron))?;
+        let each = (times_of_day(&spec.cron).iter())
+            .filter_map(|time| parser.parse(time).ok())
+            .collect();
         let zone = match spec.zone.as_str() {
             "local" => TimeZone::system(),
             name => {
                 TimeZone::get(name).map_err(|e| format!("there is no time zone '{name}': {e}"))?
             }
         };
-        Ok(Self { cron, zone })
+        Ok(Self { cron, each, zone })
     }
 
     /// The job of a run that is submitted now.
@@ -136,12 +142,43 @@ impl Plan {
     /// The first one after that time.
     pub fn next(&self, after: u64) -> Option<u64> {
         let after = Timestamp::from_millisecond(i64::try_from(after).ok()?).ok()?;
-        let next = self
-            .cron
-            .find_next_occurrence(&after.to_zoned(self.zone.clone()), false)
-            .ok()?;
+        let after = after.to_zoned(self.zone.clone());
+        let next = |cron: &Cron| cron.find_next_occurrence(&after, false).ok();
+        let next = (self.each.iter().filter_map(next).min()).or_else(|| next(&self.cron))?;
         u64::try_from(next.timestamp().as_millisecond()).ok()
     }
+}
+
+/// Minutes and hours that are numbers are times of day, which a day has once, also when its clocks change. With `*` and steps they are
+/// intervals, as in other crons, and so are all hours of a day.
+fn times_of_day(cron: &str) -> Vec<String> {
+    let numbers = |field: &str| -> Option<BTreeSet<u8>> {
+        let mut all = BTreeSet::new();
+        for part in field.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let part = first.parse::<u8>().ok()?..=last.parse().ok()?;
+            if part.is_empty() {
+                return None;
+            }
+            all.extend(part);
+        }
+        Some(all)
+    };
+    let fields: Vec<&str> = cron.split_whitespace().collect();
+    let [minutes, hours, days @ ..] = &*fields else {
+        return Vec::new();
+    };
+    let (Some(minutes), Some(hours)) = (numbers(minutes), numbers(hours)) else {
+        return Vec::new();
+    };
+    if minutes.len() * hours.len() == 1 || hours.len() == 24 {
+        return Vec::new();
+    }
+    let days = days.join(" ");
+    (hours.iter())
+        .flat_map(|hour| minutes.iter().map(move |minute| (minute, hour)))
+        .map(|(minute, hour)| format!("{minute} {hour} {days}"))
+        .collect()
 }
 
 /// What is to be done at a time that has come.
@@ -223,6 +260,66 @@ mod tests {
         let second = plan.next(first).unwrap();
         assert!(first < ms("2027-03-28T12:00:00Z"), "{first}");
         assert!(second > ms("2027-03-28T12:00:00Z"), "{second}");
+    }
+
+    /// Also where there are several, and a day has none of them twice.
+    #[test]
+    fn each_time_of_a_day_comes_once_when_clocks_change() {
+        if TimeZone::get("Europe/Berlin").is_err() {
+            println!("skipped: this machine knows no time zones");
+            return;
+        }
+        let of_day = |cron: &str, from: &str| -> Vec<String> {
+            let plan = Plan::new(&spec(cron, "Europe/Berlin")).unwrap();
+            let end = ms(from) + 24 * 60 * 60 * 1000;
+            let mut times = Vec::new();
+            let mut at = ms(from);
+            while let Some(next) = plan.next(at).filter(|next| *next < end) {
+                let time = Timestamp::from_millisecond(i64::try_from(next).unwrap()).unwrap();
+                times.push(time.strftime("%H:%M").to_string());
+                at = next;
+            }
+            times
+        };
+        // From two to three there is nothing in spring, and everything twice in autumn.
+        let (spring, autumn) = ("2027-03-27T23:00:00Z", "2026-10-24T22:30:00Z");
+        assert_eq!(of_day("30 2,14 * * *", spring), ["01:00", "12:30"]);
+        assert_eq!(of_day("30 2,14 * * *", autumn), ["00:30", "13:30"]);
+        assert_eq!(
+            of_day("0,30 1-3 * * *", autumn),
+            ["23:00", "23:30", "00:00", "00:30", "02:00", "02:30"]
+        );
+        assert_eq!(of_day("10-11 2 28 3 *", spring), ["01:00"]);
+        // What is no time of a day but an interval goes by what has passed.
+        assert_eq!(of_day("0 * * * *", autumn).len(), 24);
+        assert_eq!(of_day("0 0-23 * * *", autumn).len(), 24);
+        assert_eq!(of_day("*/20 2 * * *", autumn).len(), 6);
+        assert_eq!(of_day("*/20 2 * * *", spring).len(), 0);
+    }
+
+    #[test]
+    fn names_of_days_and_months_stay_as_they_are() {
+        assert_eq!(
+            times_of_day("5 1,3 * jan MON-FRI"),
+            ["5 1 * jan MON-FRI", "5 3 * jan MON-FRI"]
+        );
+        for one in [
+            "@daily",
+            "5 1 * * *",
+            "*/5 1 * * *",
+            "5 1-9/2 * * *",
+            "5 9-1 * * *",
+            "",
+            "5",
+        ] {
+            assert!(times_of_day(one).is_empty(), "{one}");
+        }
+        let most = "0-59 0-22 * * *";
+        assert_eq!(times_of_day(most).len(), 60 * 23);
+        assert_eq!(
+            next(most, "UTC", "2026-11-26T02:30:00Z"),
+            "2026-11-26T02:31:00Z"
+        );
     }
 
     #[test]

@@ -61,22 +61,30 @@ pub(super) fn pause(
 }
 
 /// The clock was set back: times come that are earlier than those that were planned. One that has come before, and whose job was submitted
-/// then, is known by the name of that job, and submits none.
+/// then, is known by the name of that job, and submits none. Or there was none to plan, as the time zone was not known: it may be now.
 pub(super) fn plan_again(
     writing: &Writing<'_>,
     schedules: &mut [Scheduled],
     now: u64,
 ) -> Result<(), StateError> {
     for Scheduled { view, .. } in schedules {
-        let (Some(planned), Ok(plan)) = (view.next_ms, Plan::new(&view.spec)) else {
+        let plan = Plan::new(&view.spec);
+        let (false, Ok(plan)) = (view.paused, plan) else {
             continue;
         };
-        if let Some(next) = plan.next(now).filter(|next| *next < planned) {
+        let is_news = |next: &u64| view.next_ms.is_none_or(|planned| *next < planned);
+        if let Some(next) = plan.next(now).filter(is_news) {
             writing.schedule_came(view.id, None, view.note.as_deref(), Some(next))?;
             view.next_ms = Some(next);
         }
     }
     Ok(())
+}
+
+/// Whether one has no next time that should have one.
+pub(super) fn is_lost(schedules: &[Scheduled]) -> bool {
+    let mut views = schedules.iter().map(|schedule| &schedule.view);
+    views.any(|view| view.next_ms.is_none() && !view.paused)
 }
 
 /// Does what has come.

@@ -197,3 +197,34 @@ fn a_clock_that_leapt_ahead_has_nothing_forgotten_while_somebody_may_set_it_righ
     assert!(!is_there(&house));
     house.stop();
 }
+
+/// Its time zone was not known when its time came, as after a change of the system's list of them.
+#[test]
+fn a_schedule_that_has_lost_its_next_time_finds_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&dir.path().join("db")).unwrap();
+    let writing = store.write().unwrap();
+    let unknown = ScheduleSpec {
+        zone: "Nowhere/City".to_owned(),
+        ..schedule("0 6 * * *")
+    };
+    let due = Some(Hands::NOON);
+    for spec in [&schedule("0 6 * * *"), &unknown] {
+        writing.insert_schedule(spec, &[], due).unwrap();
+    }
+    // As it is told when that was not known.
+    writing
+        .schedule_came(1, None, Some("there is no time zone"), None)
+        .unwrap();
+    writing.commit().unwrap();
+    drop(store);
+    let hands = Hands::new();
+    let house = hands.house(dir);
+    hands.set(&house, Hands::NOON);
+    assert_eq!(next(&house), Some(Hands::NOON + 18 * HOUR));
+    let reader = Reader::open(&house.dir.path().join("db")).unwrap();
+    let other = reader.schedule(2).unwrap().unwrap();
+    assert!(other.next_ms.is_none() && other.note.is_some(), "{other:?}");
+    assert!(came(&house).is_empty());
+    house.stop();
+}
