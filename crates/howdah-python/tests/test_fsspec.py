@@ -291,3 +291,14 @@ def test_what_cannot_be_is_said_and_changes_nothing(site: Site, fs: HowdahFileSy
     for call in (lambda: fsspec.open("howdah:///x").open(), lambda: fsspec.filesystem("howdah+ssh")):
         with pytest.raises(howdah.UsageError, match="a host is missing"):
             call()
+
+
+def test_a_name_that_means_nowhere_to_copies_is_a_file(site: Site, fs: HowdahFileSystem, tmp_path: Path) -> None:
+    for name in ("/null:", "/zero:5", "/d/null:"):
+        fs.pipe_file(name, b"kept")
+        assert fs.cat_file(name) == b"kept" == (site.root / name[1:]).read_bytes()
+    # Larger than what comes through the session.
+    content = os.urandom(9 << 20)
+    (site.root / "zero:9MiB").write_bytes(content)
+    fs.get_file("/zero:9MiB", str(tmp_path / "got"))
+    assert (tmp_path / "got").read_bytes() == content

@@ -38,6 +38,12 @@ _TOGETHER = 16
 _SMALL = 8 << 20
 
 
+def _as_name(path: str) -> str:
+    """What copies take for made-up bytes, or for nowhere, is a file here."""
+    above, _, name = path.rpartition("/")
+    return f"{above}/./{name}" if name == "null:" or name.startswith("zero:") else path
+
+
 def _write_whole(path: str, content: bytes) -> None:
     """The file has its name when all of it is there; what was there before stays until then, with its permissions."""
     path = os.path.realpath(path)
@@ -149,7 +155,7 @@ class HowdahFileSystem(AsyncFileSystem):
 
     def _place(self, path: str) -> str:
         """A path as `howdah.copy` takes it."""
-        return f"howdah://{self._netloc}{path}"
+        return f"howdah://{self._netloc}{_as_name(path)}"
 
     def _bytes(self, path: str) -> bytes:
         """A path as the session takes it."""
@@ -512,7 +518,7 @@ class HowdahSshFileSystem(HowdahFileSystem):
         return user + super()._netloc
 
     def _place(self, path: str) -> str:
-        return f"ssh://{self._netloc}{path}"
+        return f"ssh://{self._netloc}{_as_name(path)}"
 
     def _bytes(self, path: str) -> bytes:
         path = self._strip_protocol(path)
