@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from howdah.lab import Progress
 
 distributed: Any = pytest.importorskip("distributed")
 
+from howdah._campaign import _files  # noqa: E402
 from howdah.dask import campaign  # noqa: E402
 
 # Included, with a trace beside it, and with a flow alone: its neighbours' harm is known when all cells are.
@@ -94,3 +96,23 @@ exec "{command}" "$@"
             campaign(client, tmp_path / "no-such.toml", out=tmp_path / "none")
         with pytest.raises(howdah.Error, match="none has this howdah"):
             campaign(client, scenario, out=tmp_path / "none", command="/none/howdah")
+
+
+def test_traces_travel_wherever_they_are_named(tmp_path: Path) -> None:
+    text = """
+id = "t"
+[axes]
+link = ["4g.txt", 'sub/5g.txt']
+[path.main]
+rate = { trace = "$link" }
+rtt = "10ms"
+jitter = { trace = ["slow.txt", "none.txt"] }
+"""
+    (tmp_path / "sub").mkdir()
+    for name in ("4g.txt", "sub/5g.txt", "slow.txt"):
+        (tmp_path / name).write_text(name)
+    path = str(tmp_path / "t.toml")
+    found = _files({"scenarios": [{"path": path, "text": text}]})
+    assert {os.path.relpath(name, tmp_path) for name in found} == {"t.toml", "4g.txt", "sub/5g.txt", "slow.txt"}
+    without = text.replace("trace", "steps")
+    assert list(_files({"scenarios": [{"path": path, "text": without}]})) == [path]

@@ -260,6 +260,29 @@ def test_what_is_missing_is_named(results: Results, monkeypatch: pytest.MonkeyPa
         fresh.figure("loss")
 
 
+def test_how_long_a_transfer_took_is_not_how_long_the_run_did(scenario: Path, tmp_path: Path) -> None:
+    text = SCENARIO.split("[group.short]")[0].replace('"10ms", "50ms"', '"10ms"').replace('"0%", "1%"', '"0%"')
+    sized = 'size = ["100kB", "1GB"]\n[measure]\nduration = "3s"\n'
+    scenario.write_text(text.replace('"howdah", "cubic"', '"cubic"') + sized)
+    rows = howdah.lab.run(scenario, out=tmp_path / "results").cells.to_pylist()
+    took = {row["axis.size"]: (row["duration_s"], row["flow_duration_s"]) for row in rows}
+    assert took["1GB"] == (3.0, None)
+    run_s, transfer_s = took["100kB"]
+    assert run_s == 3.0 and 0 < transfer_s < 1
+
+
+def test_series_of_cells_with_other_units_are_one_table(scenario: Path, tmp_path: Path) -> None:
+    text = SCENARIO.split("[group.short]")[0].replace('"howdah", "cubic"', '"cubic"').replace('"10ms", "50ms"', '"10ms"')
+    # Names that end as units do are labels all the same.
+    text = text.replace('["0%", "1%"]', '"$loss_percent.v"').replace('"20packets"', '["20packets", "0.5bdp", "unlimited"]')
+    axes = '[axes]\nloss_percent = [{ name = "none", v = "0%" }]\n[measure]\nduration = "2s"\n'
+    scenario.write_text(text + axes)
+    rows = howdah.lab.run(scenario, out=tmp_path / "results").series().to_pylist()
+    assert {row["axis.loss_percent"] for row in rows} == {"none"}
+    found = {row["axis.buffer"]: (row["axis.buffer_packets"], row["axis.buffer_bdp"]) for row in rows}
+    assert found == {"20packets": (20.0, None), "0.5bdp": (None, 0.5), "unlimited": (None, None)}
+
+
 def test_others_read_the_tables(results: Results) -> None:
     """`make notebooks` brings them."""
     pandas: Any = pytest.importorskip("pandas")
@@ -291,5 +314,9 @@ def test_figures_have_units_and_more_than_colour(results: Results, tmp_path: Pat
         results.figure("loss", where={"rtt": "11ms"})
     one = results.figure("loss", where={"rtt": "50ms"})
     assert len(one.axes) == 1
+    short = tmp_path / "short.toml"
+    short.write_text(SCENARIO.replace('duration = "3s"', 'duration = "3s"\nuntil_complete = true').replace("[group.short]", 'size = "1kB"\n[group.short]'))
+    with pytest.raises(howdah.UsageError, match="interval"):
+        howdah.lab.run(short, quick=True, out=tmp_path / "short").figure("time")
     one.savefig(tmp_path / "loss.pdf")
     assert one._repr_png_().startswith(b"\x89PNG")

@@ -28,7 +28,9 @@ _log = logging.getLogger("howdah")
 _NOTHING = "1000000000/1000000000"
 # Of ends without a result, those that another worker, or the same one later, may not come to.
 _FOR_GOOD = {2, 3}
-_TRACE = re.compile(r"""\btrace\s*=\s*["']([^"']+)["']""")
+# A trace is named where it is used, in a list, or on an axis that "$name" refers to.
+_TRACE = re.compile(r"""\btrace\s*=""")
+_TEXT = re.compile(r"""["']([^"'\n]+)["']""")
 
 
 def campaign(
@@ -199,13 +201,14 @@ class _Campaign(Crew):
 def _files(campaign: dict[str, Any]) -> dict[str, bytes]:
     """All that the scenarios are made of, by absolute path."""
     files: dict[str, bytes] = {}
+    with_traces = any(_TRACE.search(scenario["text"]) for scenario in campaign["scenarios"])
     for scenario in campaign["scenarios"]:
         path = Path(os.path.abspath(scenario["path"]))
         files[str(path)] = scenario["text"].encode()
-        for name in _TRACE.findall(scenario["text"]):
+        for name in _TEXT.findall(scenario["text"]) if with_traces else []:
             trace = path.parent / name
-            # A name in a comment may be no file; one that is missing would have been told of.
-            if trace.is_file():
+            # Most texts name no file; a trace that is missing would have been told of.
+            if len(name) < 256 and trace.is_file():
                 files[os.path.abspath(trace)] = trace.read_bytes()
     return files
 

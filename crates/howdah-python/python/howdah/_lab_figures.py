@@ -164,7 +164,10 @@ def _figure(panels: _Panels, x_label: str, title: str, draw_one: Callable[[Any, 
         raise UsageError(f"{len(panels)} panels are too many for a figure; choose with where=, as in where={{'rtt': '50ms'}}")
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     styles = {name: _style(index) for index, name in enumerate(names)}
-    most = max(value for lines in panels.values() for line in lines.values() for all_of in line.at.values() for value in all_of)
+    values = [value for lines in panels.values() for line in lines.values() for all_of in line.at.values() for value in all_of]
+    if not values:
+        raise UsageError("no run was as long as an interval of its series; a shorter 'interval' in [measure] shows what was in it")
+    most = max(values)
     unit, unit_name = next((each for each in _RATES if most >= each[0]), _RATES[-1])
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)

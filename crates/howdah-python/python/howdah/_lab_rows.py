@@ -74,21 +74,21 @@ def columns(cells: list[dict[str, Any]], axes: list[str], kind: Kind) -> Iterato
         yield name, type_of, values
 
 
-def series_of(cell: dict[str, Any], axes: list[str], table: Any, arrow: Any) -> Any:
+def front_of(cells: list[dict[str, Any]], axes: list[str]) -> dict[str, str]:
+    """The columns that say what a cell is, and their types: the same for all cells, whichever unit its own values have."""
+    places = {name for cell in cells for name in _place(cell, axes)}
+    labels = {f"axis.{axis}" for axis in axes}
+    about = {"cell": "string", "experiment": "string", "seed": "int64"}
+    return {**about, **{name: "string" if name in labels else "float64" for name in sorted(places)}}
+
+
+def series_of(cell: dict[str, Any], axes: list[str], front: dict[str, str], table: Any, arrow: Any) -> Any:
     """The series of a cell, with what the cell is in front."""
     # They say what they are in their own way, for other readers.
     table = table.drop_columns([name for name in ("experiment", "testbed", "seed", "at") if name in table.column_names])
     about = {"cell": cell["id"], "experiment": cell["experiment"], "seed": cell["seed"], **_place(cell, axes)}
-    front = {
-        name: arrow.array([value] * table.num_rows, type=_type_of(name, value)) for name, value in about.items()
-    }
-    return arrow.table({**front, **dict(zip(table.column_names, table.columns))})
-
-
-def _type_of(name: str, value: Value) -> str:
-    if name == "seed":
-        return "int64"
-    return "float64" if isinstance(value, float) or re.search(r"_(ms|percent|bps|bytes|packets|bdp)$", name) else "string"
+    before = {name: arrow.array([about.get(name)] * table.num_rows, type=kind) for name, kind in front.items()}
+    return arrow.table({**before, **dict(zip(table.column_names, table.columns))})
 
 
 def _place(cell: dict[str, Any], axes: list[str]) -> dict[str, Value]:
@@ -126,7 +126,9 @@ def _rows(cell: dict[str, Any], axes: list[str], kind: Kind) -> Iterator[dict[st
         for name, value in item.items():
             row.update(_flat(kind[:-1] if name == "name" else name, value))
         for name, value in cell["metrics"].items():
-            row.update(_figure(name, value, item["name"], kind))
+            for figure, of_item in _figure(name, value, item["name"], kind).items():
+                # How long a transfer took is not how long the run did.
+                row[f"{kind[:-1]}_{figure}" if figure in about else figure] = of_item
         yield row
 
 

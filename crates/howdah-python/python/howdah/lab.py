@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from . import _errors
-from ._lab_rows import CELL, Kind, columns, series_of
+from ._lab_rows import CELL, Kind, columns, front_of, series_of
 from ._lab_run import Progress, Watch, Watcher, failure, options, paths_of, read, run_lab, usual_place
 
 __all__ = ["Progress", "Results", "Watcher", "open", "run"]
@@ -123,7 +123,8 @@ class Results:
 
         What the transport did: ``flow`` (its name), ``protocol``, ``algorithm``, ``goodput_bps`` over all of its time,
         ``steady_goodput_bps`` behind the warm-up, ``completion_s``, bytes and packets; then the figures of docs/lab.md, those
-        of this flow under their names without it (``harm``, ``t90_ms.1`` for the first change of the network), and those of the cell (``jain``).
+        of this flow under their names without it (``harm``, ``t90_ms.1`` for the first change of the network; ``flow_duration_s``, as
+        ``duration_s`` is the run's), and those of the cell (``jain``).
         What is not known is null.
         """
         return self._table("flows")
@@ -169,13 +170,15 @@ class Results:
         arrow = _arrow()
         parquet = cast(Any, importlib.import_module("pyarrow.parquet"))
         tables: list[Any] = []
+        axes = self._axes()
+        front = front_of(self._cells, axes)
         for each in wanted:
             file = self.dir / "intervals" / f"{each['id']}.parquet"
             if not file.is_file():
                 if cell is not None:
                     raise _errors.NotFoundError(f"{file}: no such file")
                 continue
-            tables.append(series_of(each, self._axes(), parquet.ParquetFile(file).read(), arrow))
+            tables.append(series_of(each, axes, front, parquet.ParquetFile(file).read(), arrow))
         return arrow.concat_tables(tables) if tables else arrow.table({})
 
     def ledger(self) -> Any:
