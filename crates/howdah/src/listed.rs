@@ -48,13 +48,21 @@ pub(crate) struct Listed {
 
 struct State {
     keys: AuthorizedKeys,
-    /// What the file looked like before it was read last, if it was there; nothing: it is to be read.
-    seen: Option<Option<Look>>,
+    seen: Seen,
     /// Whoever began has read it, and said what is in it.
     is_told: bool,
     /// Why it could not be read, if that was said.
     trouble: Option<String>,
     looked_at: Instant,
+}
+
+/// What was seen of the file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Seen {
+    /// It is to be read.
+    Nothing,
+    /// What it looked like before it was read last, if it was there.
+    As(Option<Look>),
 }
 
 /// Everything that a change of a file changes.
@@ -142,7 +150,7 @@ impl Listed {
         let state = State {
             keys,
             // Somebody may have written to it since.
-            seen: None,
+            seen: Seen::Nothing,
             is_told: true,
             trouble: None,
             looked_at: Instant::now(),
@@ -201,7 +209,7 @@ impl Listed {
                 // It may be this process that could not, for want of descriptors or memory: it is tried again.
                 let error = error.to_string();
                 let mut state = self.lock();
-                (state.seen, state.is_told) = (None, false);
+                (state.seen, state.is_told) = (Seen::Nothing, false);
                 let told = state.trouble.replace(error.clone());
                 drop(state);
                 if told.as_ref() != Some(&error) {
@@ -239,7 +247,7 @@ impl Listed {
     fn take(&self, keys: AuthorizedKeys, look: Option<Look>, tell: impl FnOnce()) {
         let mut state = self.lock();
         let is_told = state.is_told && state.keys.iter().eq(&keys);
-        (state.keys, state.seen) = (keys, Some(look));
+        (state.keys, state.seen) = (keys, Seen::As(look));
         (state.is_told, state.trouble) = (false, None);
         drop(state);
         if !is_told {
@@ -322,7 +330,7 @@ impl Authority for Listed {
         drop(state);
         // What changes while it is read will look different next time.
         let look = Look::at(&file.path);
-        if asked || Some(look) != self.lock().seen {
+        if asked || Seen::As(look) != self.lock().seen {
             self.read(&file.path, look);
         }
     }
