@@ -418,9 +418,10 @@ fn f27_every_call_of_a_client_that_sends_a_tree_fails_once() {
     every_call_of_a_tree_fails(Side::Client);
 }
 
-/// Options of `strace` that do that to each such call for `path`.
-fn traced(call: &str, inject: &str, path: &str) -> Vec<String> {
+/// Options of `strace` with which such calls for `path` fail: with `ERROR`, or `ERROR:when=2` and the like.
+fn failing(call: &str, error: &str, path: &str) -> Vec<String> {
     let trace = format!("trace={call}");
+    let inject = format!("inject={call}:error={error}");
     let options = [
         "-f",
         "--seccomp-bpf",
@@ -429,7 +430,7 @@ fn traced(call: &str, inject: &str, path: &str) -> Vec<String> {
         "-e",
         &trace,
         "-e",
-        inject,
+        &inject,
         "-P",
         path,
     ];
@@ -449,23 +450,9 @@ fn f27_names_of_a_directory_that_cannot_be_read_to_its_end_are_no_answer() {
     for number in 0..NAMES {
         fs::write(site.root(&format!("d/{number}.tar")), "").unwrap();
     }
-    let second = |error: &str| {
-        let inject = format!("inject=getdents64:error={error}:when=2");
-        let options = [
-            "-f",
-            "--seccomp-bpf",
-            "-o",
-            "/dev/null",
-            "-e",
-            &inject,
-            "-P",
-        ];
-        let mut options = options.map(str::to_owned).to_vec();
-        options.push(site.root("d"));
-        options
-    };
+    let options = failing("getdents64", "EIO:when=2", &site.root("d"));
     let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
-    let server = Server::new(site.start_traced(&second("EIO"), "server", &serve));
+    let server = Server::new(site.start_traced(&options, "server", &serve));
     let (from, to) = (server.url("d/*.tar"), site.file("got/"));
     let done = site.copy_with(Host::Here, &[&from, &to], support::process::Input::None);
     done.assert_failed(1, &["cannot list", "Input/output error"]);
@@ -474,7 +461,7 @@ fn f27_names_of_a_directory_that_cannot_be_read_to_its_end_are_no_answer() {
     drop(server);
     // Another command that reads names.
     let clean = ["clean", &site.root("d")];
-    let done = site.start_traced(&second("EIO"), "client", &clean).finish();
+    let done = site.start_traced(&options, "client", &clean).finish();
     done.assert_failed(6, &["cannot list", "Input/output error"]);
 }
 
@@ -492,8 +479,7 @@ fn f27_a_directory_that_stays_since_what_lay_in_it_went_is_no_success() {
     fs::write(site.file("d/old/gone"), "").unwrap();
     let server = site.serve();
     // Each look at it finds that it is gone, and something else has come.
-    let inject = "inject=newfstatat:error=ENOENT";
-    let options = traced("newfstatat", inject, &site.file("d/old"));
+    let options = failing("newfstatat", "ENOENT", &site.file("d/old"));
     let (from, to) = (server.url("s/"), site.file("d/"));
     let sync = ["sync", "--accept-new", "--delete", &from, &to];
     let done = site.start_traced(&options, "client", &sync).finish();
@@ -513,21 +499,6 @@ fn f27_keys_and_lists_may_lie_where_there_are_no_locks_and_directories_cannot_be
     }
     let site = Site::new(120);
     let server = site.serve();
-    let fails = |call: &str, error: &str, at: &Path| {
-        let inject = format!("inject={call}:error={error}");
-        let options = [
-            "-f",
-            "--seccomp-bpf",
-            "-o",
-            "/dev/null",
-            "-e",
-            &inject,
-            "-P",
-        ];
-        let mut options = options.map(str::to_owned).to_vec();
-        options.push(at.to_str().unwrap().to_owned());
-        options
-    };
     let known = site.config("client").join("known_hosts");
     let client = site.config("client");
     fs::create_dir(site.root("d")).unwrap();
@@ -542,14 +513,14 @@ fn f27_keys_and_lists_may_lie_where_there_are_no_locks_and_directories_cannot_be
         ("fsync", "EINVAL", Path::new(&site.file("lists"))),
     ] {
         let _ = fs::remove_file(&known);
-        let done = site.start_traced(&fails(call, error, at), "client", &copy);
+        let done = site.start_traced(&failing(call, error, at.to_str().unwrap()), "client", &copy);
         let done = done.finish();
         assert_eq!(done.code, Some(0), "{call} {error} {at:?}: {}", done.err);
         let lines = fs::read_to_string(&known).unwrap();
         assert_eq!(lines.lines().count(), 1, "{lines}");
         assert!(fs::read_to_string(&list).unwrap().ends_with("  d/a\n"));
     }
-    let options = fails("fsync", "EINVAL", &site.config("new"));
+    let options = failing("fsync", "EINVAL", site.config("new").to_str().unwrap());
     let done = site.start_traced(&options, "new", &["key", "new"]).finish();
     assert_eq!(done.code, Some(0), "{}", done.err);
     server.stop();
