@@ -191,7 +191,7 @@ pub enum Mark {
     /// Run at a tenth of the rate, with the same bandwidth-delay product in packets.
     Scaled,
     /// The 95 % confidence interval of the median is wider than 5 % after the last run, or there
-    /// were too few runs for one.
+    /// were too few runs for one; and they do not agree, where that is asked.
     Unsettled,
 }
 

@@ -1,5 +1,6 @@
 //! `howdah lab`.
 
+use super::values;
 use clap::{Args, Subcommand, ValueEnum};
 use howdah_core::{Rate, Span, units};
 use howdah_lab::attack::Goal;
@@ -81,6 +82,11 @@ pub(crate) struct LabRunArgs {
     /// With netns: runs of a cell at most; fewer if its median is settled before
     #[arg(long, value_name = "N", default_value = "10")]
     pub(crate) runs: std::num::NonZeroUsize,
+
+    /// With netns: two runs of a cell are enough if they are no further than this from the middle of
+    /// them, like 5%; without it a median needs six
+    #[arg(long, value_name = "SHARE", value_parser = values::share)]
+    pub(crate) agree: Option<f64>,
 
     /// With netns: directory of the programs that 'make peers' builds [default: peers beside this
     /// program's directory]

@@ -24,6 +24,9 @@ pub struct RealOptions {
     pub kit: Kit,
     /// Runs of a cell at most.
     pub most_runs: usize,
+    /// A cell is settled, too, once it has two runs that count or more and none of them is further than this share of their median from
+    /// it.
+    pub agree: Option<f64>,
 }
 
 /// As [`run`](super::run), with real programs. Rounds of one run of each open cell follow each other, each in an order of its own.
@@ -39,6 +42,7 @@ pub fn run(
     let mut testbed = Real {
         testbed,
         most_runs: real.most_runs,
+        agree: real.agree,
         order: ChaCha8Rng::seed_from_u64(unix_time_s()),
     };
     campaign::run(&mut testbed, plan, options, stop, watch)
@@ -47,6 +51,7 @@ pub fn run(
 struct Real {
     testbed: netns::Testbed,
     most_runs: usize,
+    agree: Option<f64>,
     order: ChaCha8Rng,
 }
 
@@ -81,7 +86,7 @@ impl Testbed for Real {
     }
 
     fn is_done(&self, runs: &[CellResult]) -> bool {
-        is_done(runs, self.most_runs)
+        is_done(runs, self.most_runs, self.agree)
     }
 
     fn run(&self, cell: &Cell, before: &[CellResult], stop: &AtomicBool) -> Attempt {
@@ -98,7 +103,7 @@ impl Testbed for Real {
     }
 
     fn result(&self, runs: &[CellResult]) -> Option<CellResult> {
-        middle(runs)
+        middle(runs, self.agree)
     }
 }
 
@@ -162,21 +167,29 @@ fn figure(run: &CellResult) -> f64 {
 }
 
 /// A run that the certificate speaks against is made up for, but not for ever.
-fn is_done(runs: &[CellResult], most: usize) -> bool {
+fn is_done(runs: &[CellResult], most: usize, agree: Option<f64>) -> bool {
     let invalid = runs
         .iter()
         .filter(|run| run.marks.contains(&Mark::Invalid))
         .count();
     let extra = invalid.min(most);
-    runs.len() >= most + extra || is_settled(runs)
+    runs.len() >= most + extra || is_settled(runs, agree)
 }
 
-/// Whether the median is known well enough, by the runs that count.
-fn is_settled(runs: &[CellResult]) -> bool {
-    let figures: Vec<f64> = counted(runs).into_iter().map(figure).collect();
+/// Whether the median is known well enough, by the runs that count; two that the certificate speaks against do not agree about anything.
+fn is_settled(runs: &[CellResult], agree: Option<f64>) -> bool {
+    let counted = counted(runs);
+    let is_valid = |run: &&CellResult| !run.marks.contains(&Mark::Invalid);
+    let valid = counted.iter().all(is_valid);
+    let figures: Vec<f64> = counted.into_iter().map(figure).collect();
     let interval = stats::median_ci(&figures, CONFIDENCE);
     let median = stats::quantile(&figures, 0.5).unwrap_or(0.0);
+    let all_within = |share: f64| {
+        let mut off = figures.iter().map(|figure| (figure - median).abs());
+        valid && figures.len() > 1 && off.all(|off| off <= share * median)
+    };
     interval.is_some_and(|interval| interval.half_width() <= SETTLED * median)
+        || agree.is_some_and(all_within)
 }
 
 /// The runs that the certificate does not speak against; all if there are none. Those of the cell and those of its slower twin have no
@@ -199,13 +212,13 @@ fn counted(runs: &[CellResult]) -> Vec<&CellResult> {
 }
 
 /// The run in the middle of those that count.
-fn middle(runs: &[CellResult]) -> Option<CellResult> {
+fn middle(runs: &[CellResult], agree: Option<f64>) -> Option<CellResult> {
     let mut eligible = counted(runs);
     eligible.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
     let mut result = (*eligible.get((eligible.len().max(1) - 1) / 2)?).clone();
     result.runs_bps = counted(runs).into_iter().map(figure).collect();
     result.wall_s = runs.iter().map(|run| run.wall_s).sum();
-    if !is_settled(runs) {
+    if !is_settled(runs, agree) {
         result.marks.push(Mark::Unsettled);
     }
     Some(result)
@@ -243,14 +256,14 @@ mod tests {
             run(7.0, &[]),
             run(8.0, &[]),
         ];
-        let result = middle(&runs).unwrap();
+        let result = middle(&runs, None).unwrap();
         assert!((figure(&result) - 8.0).abs() < 1e-9);
         // What the certificate speaks against is made up for, and no longer told.
         assert_eq!(result.runs_bps, [9.0, 7.0, 8.0]);
         assert_eq!(result.marks, [Mark::Unsettled]);
-        let result = middle(&runs[1..2]).unwrap();
+        let result = middle(&runs[1..2], None).unwrap();
         assert_eq!(result.marks, [Mark::Invalid, Mark::Unsettled]);
-        assert!(middle(&[]).is_none());
+        assert!(middle(&[], None).is_none());
     }
 
     /// The machine had no time left in the third run, so that it was one of a tenth of the rate, and those behind it are.
@@ -258,11 +271,11 @@ mod tests {
     fn runs_of_a_twin_are_no_runs_of_its_cell() {
         let whole = [run(9.0, &[]), run(9.2, &[])];
         let mut runs = [&whole[..], &[run(0.9, &[Mark::Scaled])]].concat();
-        let result = middle(&runs).unwrap();
+        let result = middle(&runs, None).unwrap();
         assert_eq!(result.runs_bps, [9.0, 9.2]);
         assert_eq!(result.marks, [Mark::Unsettled]);
         runs.extend([run(0.92, &[Mark::Scaled]), run(0.94, &[Mark::Scaled])]);
-        let result = middle(&runs).unwrap();
+        let result = middle(&runs, None).unwrap();
         assert_eq!(result.runs_bps, [0.9, 0.92, 0.94]);
         assert!(result.marks.contains(&Mark::Scaled));
     }
@@ -270,14 +283,32 @@ mod tests {
     #[test]
     fn six_runs_that_agree_settle_a_cell() {
         let close: Vec<CellResult> = (0..6).map(|k| run(100.0 + f64::from(k), &[])).collect();
-        assert!(is_done(&close, 10));
-        assert!(!is_done(&close[..5], 10));
-        assert!(is_done(&close[..5], 5));
+        assert!(is_done(&close, 10, None));
+        assert!(!is_done(&close[..5], 10, None));
+        assert!(is_done(&close[..5], 5, None));
         let wide: Vec<CellResult> = (0..6)
             .map(|k| run(100.0 + 10.0 * f64::from(k), &[]))
             .collect();
-        assert!(!is_done(&wide, 10));
-        assert!(middle(&close).unwrap().marks.is_empty());
+        assert!(!is_done(&wide, 10, None));
+        assert!(middle(&close, None).unwrap().marks.is_empty());
+    }
+
+    /// `--agree`: two runs are enough where they say the same, and three are not where one of them does not.
+    #[test]
+    fn runs_that_agree_are_enough_where_that_is_asked() {
+        let five = Some(0.05);
+        let close = [run(9.0, &[]), run(9.4, &[])];
+        assert!(is_done(&close, 3, five));
+        assert!(!is_done(&close, 3, None));
+        assert!(!is_done(&close[..1], 3, five));
+        assert!(middle(&close, five).unwrap().marks.is_empty());
+        let apart = [run(9.0, &[]), run(10.0, &[]), run(9.1, &[])];
+        assert!(!is_done(&apart[..2], 3, five));
+        assert!(is_done(&apart, 3, five), "three at most");
+        assert_eq!(middle(&apart, five).unwrap().marks, [Mark::Unsettled]);
+        let doubted = [run(9.0, &[Mark::Invalid]), run(9.0, &[Mark::Invalid])];
+        assert!(!is_done(&doubted, 3, five));
+        assert!(!is_done(&[run(0.0, &[]), run(0.1, &[])], 3, five));
     }
 
     #[test]
@@ -294,11 +325,14 @@ mod tests {
                 .map(|k| run(100.0 + 10.0 * k as f64, &marks(k)))
                 .collect()
         };
-        assert!(is_done(&wide(3, 0), 3));
-        assert!(!is_done(&wide(3, 1), 3));
-        assert!(is_done(&wide(4, 1), 3));
-        assert!(!is_done(&wide(5, 5), 3));
-        assert!(is_done(&wide(6, 6), 3), "never more than twice as many");
+        assert!(is_done(&wide(3, 0), 3, None));
+        assert!(!is_done(&wide(3, 1), 3, None));
+        assert!(is_done(&wide(4, 1), 3, None));
+        assert!(!is_done(&wide(5, 5), 3, None));
+        assert!(
+            is_done(&wide(6, 6), 3, None),
+            "never more than twice as many"
+        );
         assert_eq!(next_seed(1, &wide(3, 1)), 3, "with the same losses");
     }
 

@@ -14,7 +14,7 @@ use howdah_daemon::job::{Grammar, Kind, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 77] = [
+const MAY: [&str; 78] = [
     "accept-new",
     "again",
     "archive",
@@ -91,6 +91,7 @@ const MAY: [&str; 77] = [
     "verify",
     "wait-for-space",
     "runs",
+    "agree",
     "patience",
 ];
 
@@ -387,7 +388,8 @@ mod tests {
     }
 
     /// What neither is a path of this machine nor leads to one.
-    const NO_PATHS: [&str; 32] = [
+    const NO_PATHS: [&str; 33] = [
+        "agree",
         "chmod",
         "chown",
         "color",

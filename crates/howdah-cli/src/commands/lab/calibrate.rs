@@ -68,6 +68,7 @@ fn costs(time: Duration, signals: &Signals) -> anyhow::Result<Costs> {
         kit: Kit::new(program, dir.path().to_owned())
             .map_err(|e| RunError::Testbed(e.to_string()))?,
         most_runs: 1,
+        agree: None,
     };
     let outcome = runner::run_on_testbed(&plan, &options, real, &signals.cancel().flag(), |_| ())?;
     if outcome.stopped {

@@ -108,6 +108,7 @@ fn on_netns(
     let real = RealOptions {
         kit: kit.with_patience(args.patience.into()),
         most_runs: args.runs.get(),
+        agree: args.agree,
     };
     runner::run_on_testbed(plan, options, real, stop, watch)
 }
