@@ -486,16 +486,13 @@ house: ## How large each crate is, into docs/architecture.md (HOUSE=--circles: w
 # Before there is a release there is nothing that may not change: a revision can be named for all that.
 SEMVER_BASE = $(or $(API_BASE),$(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null))
 
-# rustdoc tells it as JSON to nightly compilers, and to those that take themselves for one.
-lint-api: ## What the library shows to others against crates/howdah/public-api.txt, if cargo-public-api is there (API=--update writes it), and with cargo-semver-checks against the last release or API_BASE=REVISION
-	@if $(CARGO) public-api --version >/dev/null 2>&1; then \
-		out="$$(mktemp)"; trap 'rm -f "$$out"' EXIT; \
-		RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}/public-api" \
-			$(CARGO) public-api -p howdah -sss --features tokio >"$$out"; \
-		if [ "$(API)" = --update ]; then cp "$$out" crates/howdah/public-api.txt; \
-		else diff -u crates/howdah/public-api.txt "$$out" || { \
-			echo "what howdah shows to others has changed; if it should, 'make lint-api API=--update' and a line in CHANGELOG.md" >&2; exit 1; }; fi; \
-	else echo "the library's public API is not compared: cargo-public-api is not installed (make lint-all installs it)"; fi
+lint-api: ## What the library shows to others against crates/howdah/public-api.txt (API=--update writes it), and with cargo-semver-checks, if it is there, against the last release or API_BASE=REVISION
+	@out="$$(mktemp)"; trap 'rm -f "$$out"' EXIT; \
+	RUSTDOC="$$PWD/tools/rustdoc-json.sh" $(CARGO) doc --quiet --locked --no-deps -p howdah --features tokio; \
+	$(CARGO) run --quiet --locked -p howdah-core --example public_api -- "$${CARGO_TARGET_DIR:-target}/doc/howdah.json" >"$$out"; \
+	if [ "$(API)" = --update ]; then cp "$$out" crates/howdah/public-api.txt; \
+	else diff -u crates/howdah/public-api.txt "$$out" || { \
+		echo "what howdah shows to others has changed; if it should, 'make lint-api API=--update' and a line in CHANGELOG.md" >&2; exit 1; }; fi
 	@if [ -z "$(SEMVER_BASE)" ]; then echo "no release to hold the library's public API against, and API_BASE names no revision"; \
 	elif $(CARGO) semver-checks --version >/dev/null 2>&1; then \
 		$(CARGO) semver-checks -p howdah --features tokio --baseline-rev "$(SEMVER_BASE)"; \
@@ -521,9 +518,8 @@ lint-msrv: ## The workspace with the oldest compiler that it promises to build w
 		{ echo "skipped: Rust $(MSRV) cannot be installed here"; exit 0; }; \
 	$(CARGO) +$(MSRV) check --workspace --locked --target-dir "$${CARGO_TARGET_DIR:-target}/msrv"
 
-lint-all: lint ## The same, with cargo-deny, cargo-public-api and cargo-machete, which take some minutes to install, every set of features, the oldest compiler, and macOS
+lint-all: lint ## The same, with cargo-deny and cargo-machete, which take some minutes to install, every set of features, the oldest compiler, and macOS
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
-	@$(CARGO) public-api --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-public-api
 	@$(CARGO) machete --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-machete
 	$(MAKE) --no-print-directory lint-deny
 	$(MAKE) --no-print-directory lint-api
