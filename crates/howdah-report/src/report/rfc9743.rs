@@ -1,10 +1,13 @@
 //! A protocol's congestion control under the headings of RFC 9743 (BCP 133, "Specifying New Congestion
 //! Control Algorithms", 2025), chapters 5 to 7.
 //!
-//! The table below says which cells speak to which heading, for any protocol as the subject. Beside it
+//! [`headings`] says which cells speak to which heading, for any protocol as the subject. Beside it
 //! stand the same cells with Reno, CUBIC (RFC 9438) and BBR v3 in the subject's place: the RFC asks for
 //! harm no greater than that of the standards. A heading without cells says so; nothing is inferred.
 
+mod headings;
+
+use self::headings::HEADINGS;
 use super::experiment::Experiment;
 use super::format::Quantity;
 use super::html::{Table, escape};
@@ -60,452 +63,6 @@ const fn of(
     }
 }
 
-const RATE: Quantity = Quantity::Rate;
-const PERCENT: Quantity = Quantity::Percent;
-const MILLIS: Quantity = Quantity::Millis;
-const SHARE: Quantity = Quantity::Share;
-
-const HEADINGS: &[Heading] = &[
-    Heading {
-        title: "5.1.1 Protection against congestion collapse",
-        asks: "Does it back off fully, or stop, under persistent congestion?",
-        evidence: &[of(
-            &["F8"],
-            &[],
-            "bytes sent again on 1 to 100 Mbit/s with short buffers",
-            PERCENT,
-            again,
-        )],
-        remark: "A bottleneck overloaded for long, and the loss of all feedback, are not measured here.",
-    },
-    Heading {
-        title: "5.1.2 Protection against bufferbloat",
-        asks: "Does it keep queues short where buffers are long?",
-        evidence: &[
-            of(
-                &["J-A1", "J-A2"],
-                &[],
-                "waiting time in the bottleneck, p95, alone on 1 Gbit/s",
-                MILLIS,
-                queue,
-            ),
-            of(
-                &["F4-buffer"],
-                &[("aqm", &["droptail"])],
-                "the same on 10 Gbit/s, buffers of 0.01 to 1 BDP",
-                MILLIS,
-                queue,
-            ),
-            of(
-                &["P1"],
-                &[],
-                "the same over the papers' grid, buffer of 64 MB",
-                MILLIS,
-                queue,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "5.1.3 Protection against high packet loss",
-        asks: "Does it avoid causing loss?",
-        evidence: &[
-            of(
-                &["J-A1", "J-A2"],
-                &[],
-                "packets dropped by the bottleneck's queue, alone",
-                PERCENT,
-                drops,
-            ),
-            of(&["J-D"], &[], "the same, two flows of it", PERCENT, drops),
-            of(
-                &["F4-buffer", "F4-bell"],
-                &[],
-                "the same on 10 Gbit/s, by buffer and with four flows",
-                PERCENT,
-                drops,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "5.1.4 Fairness within the proposed congestion control algorithm",
-        asks: "How do flows of it share?",
-        evidence: &[
-            of(
-                &["J-D"],
-                &[("rtt2", &["38ms"])],
-                "Jain's index of two flows, same RTT",
-                SHARE,
-                jain,
-            ),
-            of(
-                &["J-D"],
-                &[("rtt2", &["76ms", "152ms"])],
-                "Jain's index, the second with two and four times the RTT",
-                SHARE,
-                jain,
-            ),
-            of(
-                &["F4-bell", "W3-2", "W3-4"],
-                &[],
-                "Jain's index of two or four flows",
-                SHARE,
-                jain,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "5.1.5 Short flows",
-        asks: "How do short and long flows of it affect each other?",
-        evidence: &[],
-        remark: "The short flows of the experiments are standard TCP: see 5.2.3.",
-    },
-    Heading {
-        title: "5.2.1 Existing general-purpose congestion control",
-        asks: "What does it leave to Reno, CUBIC and what is widely deployed; can it starve them?",
-        evidence: &[
-            of(
-                &["J-E0"],
-                &[],
-                "Reno's goodput beside it, 1 Gbit/s, 180 ms",
-                RATE,
-                others,
-            ),
-            of(&["J-E2"], &[], "HSTCP's goodput beside it", RATE, others),
-            of(
-                &["F3-tcp"],
-                &[],
-                "goodput of one and four CUBIC flows beside it, together",
-                RATE,
-                others,
-            ),
-            of(
-                &["F4-lot"],
-                &[],
-                "goodput of a CUBIC flow over each of two bottlenecks, together",
-                RATE,
-                others,
-            ),
-            of(
-                &["F8", "W4", "W5"],
-                &[],
-                "Reno's goodput beside it",
-                RATE,
-                others,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "5.2.2 Real-time congestion control",
-        asks: "Does it coexist with real-time flows?",
-        evidence: &[
-            of(
-                &["J-G1", "J-G2"],
-                &[],
-                "packets that constant-rate streams lose beside it",
-                PERCENT,
-                stream_loss,
-            ),
-            of(
-                &["J-G1", "J-G2"],
-                &[],
-                "their jitter",
-                MILLIS,
-                stream_jitter,
-            ),
-            of(
-                &["F3-cbr"],
-                &[],
-                "loss of constant and on-off streams of 1 to 30 % of 10 Gbit/s",
-                PERCENT,
-                stream_loss,
-            ),
-        ],
-        remark: "The streams do not react: real-time congestion controls themselves are not measured.",
-    },
-    Heading {
-        title: "5.2.3 Short and long flows",
-        asks: "How do it and short flows of other algorithms affect each other?",
-        evidence: &[
-            of(
-                &["J-F1", "J-F3"],
-                &[],
-                "throughput of 3000 short Reno flows beside it",
-                RATE,
-                shorts,
-            ),
-            of(
-                &["J-F1", "J-F3"],
-                &[],
-                "their completion time, p99",
-                Quantity::Seconds,
-                shorts_tail,
-            ),
-            of(
-                &["J-F1", "J-F3"],
-                &[],
-                "its own goodput beside them",
-                RATE,
-                own,
-            ),
-            of(
-                &["F3-web"],
-                &[],
-                "throughput of short CUBIC flows beside it, 10 Gbit/s",
-                RATE,
-                shorts,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "5.3.1 Differences with congestion control principles",
-        asks: "Where does it deviate from RFC 2914?",
-        evidence: &[],
-        remark: "A matter of the specification: docs/rate-control.md.",
-    },
-    Heading {
-        title: "5.3.2 Incremental deployment",
-        asks: "Can it be deployed step by step?",
-        evidence: &[],
-        remark: "A matter of the specification.",
-    },
-    Heading {
-        title: "6.1 Paths with tail-drop queues",
-        asks: "Does it meet the criteria where a FIFO queue drops what does not fit?",
-        evidence: &[
-            of(
-                &["J-A2"],
-                &[("buffer", &["127packets"])],
-                "goodput, 1 Gbit/s, 180 ms, buffer of 127 packets (0.8 % of a BDP)",
-                RATE,
-                own,
-            ),
-            of(
-                &["J-A2"],
-                &[("buffer", &["512packets"])],
-                "the same, 512 packets",
-                RATE,
-                own,
-            ),
-            of(
-                &["F4-buffer"],
-                &[("aqm", &["droptail"])],
-                "goodput on 10 Gbit/s, 0.01 to 1 BDP",
-                RATE,
-                own,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "6.2 Tunnel behavior",
-        asks: "What do explicit signals become in a tunnel?",
-        evidence: &[],
-        remark: "",
-    },
-    Heading {
-        title: "6.3 Wired paths",
-        asks: "The baseline: little loss, a steady capacity.",
-        evidence: &[
-            of(&["J-A1"], &[], "goodput alone, 1 Gbit/s, 180 ms", RATE, own),
-            of(
-                &["P1"],
-                &[("loss", &["0%"])],
-                "goodput alone, 10 Gbit/s, 0 to 400 ms",
-                RATE,
-                own,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "6.4 Wireless paths",
-        asks: "Losses that are not congestion, varying capacity, jitter.",
-        evidence: &[
-            of(
-                &["P1"],
-                &[("loss", &["0.1%"])],
-                "goodput with 0.1 % random loss, 10 Gbit/s",
-                RATE,
-                own,
-            ),
-            of(
-                &["P1"],
-                &[("loss", &["1%", "1.5%", "2%"])],
-                "goodput with 1 to 2 % random loss",
-                RATE,
-                own,
-            ),
-            of(&["F12"], &[], "goodput with losses in bursts", RATE, own),
-            of(&["F2"], &[], "goodput with jitter", RATE, own),
-        ],
-        remark: "Link-layer retransmission is not modelled.",
-    },
-    Heading {
-        title: "7 Active queue management (AQM)",
-        asks: "How does it respond to CoDel, PIE, L4S?",
-        evidence: &[
-            of(
-                &["F4-buffer"],
-                &[("aqm", &["codel"])],
-                "goodput through CoDel, 10 Gbit/s",
-                RATE,
-                own,
-            ),
-            of(
-                &["F4-buffer"],
-                &[("aqm", &["codel"])],
-                "waiting time there, p95",
-                MILLIS,
-                queue,
-            ),
-        ],
-        remark: "FQ-CoDel, PIE, L4S and ECN are not measured.",
-    },
-    Heading {
-        title: "7 Operation with the envelope set by network circuit breakers",
-        asks: "Does it react before a circuit breaker would?",
-        evidence: &[],
-        remark: "",
-    },
-    Heading {
-        title: "7 Paths with varying delay",
-        asks: "Is it robust where the least delay changes?",
-        evidence: &[
-            of(
-                &["J-C1"],
-                &[],
-                "time to 90 % of the rate after 38 to 80 ms and back, the slower",
-                MILLIS,
-                t90,
-            ),
-            of(
-                &["F2"],
-                &[("reorder", &["0%"])],
-                "goodput with jitter of 1 to 10 ms, in order",
-                RATE,
-                own,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "7 Internet of Things",
-        asks: "Very low rates, constrained nodes.",
-        evidence: &[of(
-            &["F8"],
-            &[],
-            "goodput on 1 to 100 Mbit/s beside Reno",
-            RATE,
-            own,
-        )],
-        remark: "",
-    },
-    Heading {
-        title: "7 Paths with high delay",
-        asks: "Long paths, as by satellite.",
-        evidence: &[
-            of(
-                &["P1"],
-                &[("rtt", &["400ms"])],
-                "goodput at 400 ms, 10 Gbit/s",
-                RATE,
-                own,
-            ),
-            of(
-                &["H-*"],
-                &[("rtt", &["400ms"])],
-                "goodput at 400 ms on our map",
-                RATE,
-                own,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "7 Misbehaving nodes",
-        asks: "Non-compliant senders, receivers, routers; attackers.",
-        evidence: &[],
-        remark: "Tests of the protocol hold what it does with impossible reports; no cell measures it.",
-    },
-    Heading {
-        title: "7 Extreme packet reordering",
-        asks: "Packets in any order.",
-        evidence: &[of(
-            &["F2"],
-            &[("reorder", &["100%"])],
-            "goodput where each packet has a delay of its own",
-            RATE,
-            own,
-        )],
-        remark: "",
-    },
-    Heading {
-        title: "7 Transient events",
-        asks: "Sudden congestion, changes of the route.",
-        evidence: &[
-            of(
-                &["J-C2"],
-                &[],
-                "time to 90 % of the rate after the capacity fell to a quarter and came back, the slower",
-                MILLIS,
-                t90,
-            ),
-            of(
-                &["J-F2"],
-                &[],
-                "goodput with 3000 short flows from 50 to 350 s",
-                RATE,
-                own,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "7 Sudden changes in the path",
-        asks: "The route itself changes.",
-        evidence: &[
-            of(
-                &["J-C1"],
-                &[],
-                "time to 90 % of the rate after the longer and the shorter path came, the slower",
-                MILLIS,
-                t90,
-            ),
-            of(
-                &["J-C1"],
-                &[],
-                "bytes sent again over such a run",
-                PERCENT,
-                again,
-            ),
-        ],
-        remark: "",
-    },
-    Heading {
-        title: "7 Multipath transport",
-        asks: "Several paths in one connection.",
-        evidence: &[],
-        remark: "",
-    },
-    Heading {
-        title: "7 Data centers",
-        asks: "RTT below 2 ms, many at once.",
-        evidence: &[of(
-            &["P1"],
-            &[("rtt", &["0ms"])],
-            "goodput alone at 10 Gbit/s, RTT 0.15 ms",
-            RATE,
-            own,
-        )],
-        remark: "Many senders at once (incast) are not measured.",
-    },
-];
-
 /// Flows of the subject.
 fn mine<'c>(cell: &'c CellResult, subject: &str) -> impl Iterator<Item = &'c FlowResult> {
     let subject = subject.to_owned();
@@ -523,6 +80,20 @@ fn others(cell: &CellResult, subject: &str) -> Option<f64> {
     let others = || cell.flows.iter().filter(|f| f.protocol != subject);
     others().next()?;
     Some(others().map(|f| measure::goodput_of(cell, f)).sum())
+}
+
+/// Of two flows that stand against each other, behind the warm-up, when both are there.
+fn part_of_others(cell: &CellResult, subject: &str) -> Option<f64> {
+    let [one, two] = &cell.flows[..] else {
+        return None;
+    };
+    let (own, other) = match (one.protocol == subject, two.protocol == subject) {
+        (true, false) => (one, two),
+        (false, true) => (two, one),
+        _ => return None,
+    };
+    let both = own.steady_goodput_bps + other.steady_goodput_bps;
+    (both > 0.0).then(|| other.steady_goodput_bps / both)
 }
 
 fn jain(cell: &CellResult, subject: &str) -> Option<f64> {
@@ -742,4 +313,33 @@ fn values(experiments: &[Experiment<'_>], evidence: &Evidence, subject: &str) ->
         }
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_kind_has_is_its_part_of_what_both_have() {
+        let flow = |protocol: &str, steady_goodput_bps| FlowResult {
+            protocol: protocol.to_owned(),
+            steady_goodput_bps,
+            // The first is alone for a while, which is nobody's company.
+            goodput_bps: 900.0,
+            ..FlowResult::default()
+        };
+        let cell = |flows: &[FlowResult]| CellResult {
+            flows: flows.to_vec(),
+            ..CellResult::default()
+        };
+        let pair = cell(&[flow("howdah", 30.0), flow("cubic", 10.0)]);
+        assert_eq!(part_of_others(&pair, "howdah"), Some(0.25));
+        assert_eq!(part_of_others(&pair, "cubic"), Some(0.75));
+        assert_eq!(part_of_others(&pair, "reno"), None);
+        let alike = cell(&[flow("cubic", 30.0), flow("cubic", 10.0)]);
+        assert_eq!(part_of_others(&alike, "cubic"), None);
+        let still = cell(&[flow("howdah", 0.0), flow("cubic", 0.0)]);
+        assert_eq!(part_of_others(&still, "howdah"), None);
+        assert_eq!(part_of_others(&cell(&pair.flows[..1]), "howdah"), None);
+    }
 }
