@@ -1,7 +1,7 @@
 //! Nobody gets more of a copy than its source, or what it replaces, allowed.
 
 use super::sync_tests::Pair;
-use super::tests::{recursive, transfer};
+use super::tests::{contents, recursive, transfer};
 use super::*;
 use howdah_session::entry::{Entry, Meta};
 use howdah_session::{Act, TreeOptions};
@@ -257,6 +257,30 @@ fn child_only_adds() {
     }
 }
 
+/// A directory that is opened to be deleted, and stays: it cannot be kept.
+#[test]
+fn child_cannot_delete() {
+    let Some(at) = std::env::var_os("HOWDAH_TEST_CLOSED") else {
+        return;
+    };
+    let (from, to) = (Path::new(&at).join("from"), Path::new(&at).join("to"));
+    for dir in [from.join("kept"), to.join("gone"), to.join(".old")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    for dir in ["gone", ".old"] {
+        set_mode(&to.join(dir), 0o555);
+    }
+    let options = TreeOptions {
+        delete: true,
+        backup_dir: Some(".old".to_owned()),
+        ..recursive()
+    };
+    let moved = contents(&from, &to, &options).unwrap();
+    assert_eq!(moved.receiver.deleted, 0, "{:?}", moved.receiver);
+    assert_eq!(moved.receiver.failed, 1, "{:?}", moved.receiver);
+    assert_eq!(mode(&to.join("gone")), 0o555);
+}
+
 #[test]
 fn t10_a_copy_that_ends_early_leaves_nothing_open() {
     as_nobody("child_ends_early");
@@ -265,6 +289,11 @@ fn t10_a_copy_that_ends_early_leaves_nothing_open() {
 #[test]
 fn t10_a_copy_that_may_only_add_leaves_nothing_open() {
     as_nobody("child_only_adds");
+}
+
+#[test]
+fn t10_what_cannot_be_deleted_is_as_closed_as_it_was() {
+    as_nobody("child_cannot_delete");
 }
 
 /// Runs that test as somebody who is not root, with a directory of his own.
