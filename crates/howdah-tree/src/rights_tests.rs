@@ -281,6 +281,34 @@ fn child_cannot_delete() {
     assert_eq!(mode(&to.join("gone")), 0o555);
 }
 
+/// Names of a directory that may be listed and not entered, as a shell takes them, whose `cp` says that they cannot be had.
+#[test]
+fn child_expands() {
+    let Some(at) = std::env::var_os("HOWDAH_TEST_CLOSED") else {
+        return;
+    };
+    let at = Path::new(&at);
+    for dir in ["listed", "open"] {
+        fs::create_dir(at.join(dir)).unwrap();
+        fs::write(at.join(dir).join("file"), "").unwrap();
+    }
+    set_mode(&at.join("listed"), 0o444);
+    let root = howdah_store::Root::open(at).unwrap();
+    for (place, start) in [
+        (GlobPlace::Below(&root), Path::new("")),
+        (GlobPlace::User, at),
+    ] {
+        let found = |pattern: &str| -> Vec<_> {
+            let found = expand(&place, &start.join(pattern), &|| false).unwrap();
+            found.into_iter().map(|found| found.path).collect()
+        };
+        let all = ["listed/file", "open/file"].map(|path| start.join(path));
+        assert_eq!(found("*/*"), all);
+        assert_eq!(found("*/file"), all[1..]);
+    }
+    set_mode(&at.join("listed"), 0o755);
+}
+
 #[test]
 fn t10_a_copy_that_ends_early_leaves_nothing_open() {
     as_nobody("child_ends_early");
@@ -294,6 +322,11 @@ fn t10_a_copy_that_may_only_add_leaves_nothing_open() {
 #[test]
 fn t10_what_cannot_be_deleted_is_as_closed_as_it_was() {
     as_nobody("child_cannot_delete");
+}
+
+#[test]
+fn what_a_pattern_means_is_told_where_it_may_be_listed_and_not_entered() {
+    as_nobody("child_expands");
 }
 
 /// Runs that test as somebody who is not root, with a directory of his own.
