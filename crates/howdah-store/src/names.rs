@@ -2,6 +2,7 @@
 
 use crate::calls::retry;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 
@@ -33,6 +34,12 @@ pub fn rename_file(
         ) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             result => return result,
+        }
+        // Not every file system can do both at once (NFS, Ceph and some of FUSE cannot).
+        match rustix::fs::statat(to_dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => return Err(Errno::EXIST),
+            Err(Errno::NOENT) => {}
+            Err(e) => return Err(e),
         }
     }
     rustix::fs::renameat(from_dir, from, to_dir, to)

@@ -414,7 +414,11 @@ impl Committer<'_> {
         let _turn = lock(self.finishing);
         for finished in self.finished.take() {
             let FinishedDir {
-                path, number, meta, ..
+                path,
+                number,
+                meta,
+                early,
+                ..
             } = finished;
             // With all that has come into it, which then is not where it was to be.
             let lost = |what: &str| self.book.trouble(Trouble::Failed, &path, what);
@@ -433,7 +437,12 @@ impl Committer<'_> {
                     continue;
                 }
             };
-            let Some(meta) = meta else { continue };
+            let Some(meta) = meta else {
+                if let Some(was) = early {
+                    let _ = rustix::fs::fchmod(&fd, was);
+                }
+                continue;
+            };
             let not_kept = if self.keeper.is_kept(&fd, &meta) {
                 Vec::new()
             } else {

@@ -7,8 +7,7 @@ use super::inside::number;
 use super::names::{PART_BYTES, Part};
 use super::names::{kind, read_names};
 use super::noted::{Noted, Seen, Spool, Unfinished};
-use super::open::open_below;
-use super::open::open_writable;
+use super::open::{Opened, open_below, open_writable};
 use super::queue::lock;
 use super::report::{Trouble, add};
 use super::shared::Shared;
@@ -523,20 +522,22 @@ impl Deleter<'_> {
             }
         }
         let mut removal = AtFlags::empty();
+        // It has its mode again where it stays after all.
+        let mut opened = None;
         if is_dir {
             removal = AtFlags::REMOVEDIR;
             if depth.levels >= DEPTH {
                 return failed(Errno::NAMETOOLONG);
             }
-            let opened = match act {
+            let entered = match act {
                 Act::Count | Act::Tell => open_below(dir, name).map(|below| (below, None)),
                 Act::Delete => open_writable(dir, name, &stat),
             };
-            let (below, was) = match opened {
-                Ok(below) => below,
+            let below = match entered {
+                Ok((fd, was)) => &opened.insert(Opened { fd, was }).fd,
                 Err(e) => return failed(e),
             };
-            match rustix::fs::fstat(&below) {
+            match rustix::fs::fstat(below) {
                 Ok(inside) if inside.st_dev == stat.st_dev => {}
                 // Something is mounted there.
                 Ok(_) => return failed(Errno::XDEV),
@@ -546,7 +547,7 @@ impl Deleter<'_> {
             let mut after: Option<Vec<u8>> = None;
             let bytes = (depth.bytes / 2).max(Depth::LEAST);
             loop {
-                let part = Part::read(&below, after.as_deref(), bytes, |_, _| Some(0));
+                let part = Part::read(below, after.as_deref(), bytes, |_, _| Some(0));
                 if let Some(e) = part.error {
                     return failed(e);
                 }
@@ -557,7 +558,7 @@ impl Deleter<'_> {
                 };
                 for (name, _) in part.all() {
                     let name = OsStr::from_bytes(name);
-                    all &= self.one(&below, name, &path.join(name), act, depth, each);
+                    all &= self.one(below, name, &path.join(name), act, depth, each);
                 }
                 after = part.next();
                 if after.is_none() {
@@ -565,14 +566,11 @@ impl Deleter<'_> {
                 }
             }
             if !all {
-                if let Some(was) = was {
-                    let _ = rustix::fs::fchmod(&below, was);
-                }
                 return false;
             }
             if act == Act::Delete && self.shared.options.backup_dir.is_some() {
                 // Of a copy that was to make this directory.
-                super::unfinished::unmark(&below);
+                super::unfinished::unmark(below);
                 if let Err(e) = self.shared.back_up_dir(path, &stat) {
                     book.unwritten(&backup::failure(dir, path, e));
                     return false;
@@ -589,10 +587,12 @@ impl Deleter<'_> {
             each(path);
             return true;
         }
-        if is_dir && let Ok(below) = open_below(dir, name) {
+        if let Some(opened) = &opened {
             // Of a copy that was to make this directory.
-            super::unfinished::unmark(below);
+            super::unfinished::unmark(&opened.fd);
         }
+        // Nobody has it open when it goes, unless it may have to be closed to its owner again.
+        let _opened = opened.filter(|opened| opened.was.is_some());
         if !is_dir && self.shared.options.backup_dir.is_some() {
             match self.shared.back_up(dir, name, path, Keep::Move) {
                 Ok(_) => {}

@@ -138,9 +138,16 @@ pub fn expand(
             break;
         }
     }
+    // What a directory lists is there, also where it may not be entered.
+    let is_listed = parts
+        .last()
+        .is_some_and(|part| has_wildcards(Path::new(OsStr::from_bytes(part))));
     let mut all: Vec<Matched> = found
         .into_iter()
-        .filter_map(|path| place.look(&path).unwrap_or_else(|_| Some(unknown(path))))
+        .filter_map(|path| match place.look(&path) {
+            Ok(there) => there,
+            Err(error) => (is_listed || may_hide_names(&error)).then(|| unknown(path)),
+        })
         .filter(|matched| matched.is_dir || !as_directory)
         .map(|mut matched| {
             if as_directory {
@@ -202,6 +209,7 @@ impl Place<'_> {
         };
         let stat = match found {
             Ok(stat) => stat,
+            Err(error @ StoreError::PermissionDenied { .. }) => return Err(error),
             Err(error) if may_hide_names(&error) => return Err(error),
             Err(_) => return Ok(None),
         };

@@ -37,13 +37,30 @@ pub(crate) fn open_writable(
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let at = opened(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
         let way = format!("/proc/self/fd/{}", at.as_raw_fd());
-        let _ = rustix::fs::chmod(way, mode | Mode::RWXU);
-        return Ok((open()?, Some(mode)));
+        let _ = rustix::fs::chmod(&*way, mode | Mode::RWXU);
+        let fd = open().inspect_err(|_| {
+            let _ = rustix::fs::chmod(&*way, mode);
+        })?;
+        return Ok((fd, Some(mode)));
     }
     let fd = open()?;
     let now = rustix::fs::fstat(&fd)?;
     let was = open_up(&fd, &now);
     Ok((fd, was))
+}
+
+/// A directory that is closed to its owner again when nobody uses it any more, if it was.
+pub(crate) struct Opened {
+    pub(crate) fd: OwnedFd,
+    pub(crate) was: Option<Mode>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(was) = self.was {
+            let _ = rustix::fs::fchmod(&self.fd, was);
+        }
+    }
 }
 
 /// Lets the owner of an open directory write to it; its mode, which comes back when it is finished, if that was another.

@@ -1,7 +1,7 @@
 //! Nobody gets more of a copy than its source, or what it replaces, allowed.
 
 use super::sync_tests::Pair;
-use super::tests::recursive;
+use super::tests::{contents, recursive, transfer};
 use super::*;
 use howdah_session::entry::{Entry, Meta};
 use howdah_session::{Act, TreeOptions};
@@ -226,8 +226,111 @@ fn child_ends_early() {
     }
 }
 
+/// A copy that may only add opens directories, too, as somebody who is not root.
+#[test]
+fn child_only_adds() {
+    let Some(at) = std::env::var_os("HOWDAH_TEST_CLOSED") else {
+        return;
+    };
+    let (from, to) = (Path::new(&at).join("from"), Path::new(&at).join("to"));
+    for dir in [&from, &to] {
+        fs::create_dir_all(dir.join("closed/deep")).unwrap();
+    }
+    fs::write(from.join("closed/deep/new"), "new").unwrap();
+    for dir in ["closed/deep", "closed"] {
+        set_mode(&to.join(dir), 0o555);
+    }
+    let options = TreeOptions {
+        contents: true,
+        ..recursive()
+    };
+    let mut source = TreeSource::new();
+    source.add_local(&from, true).unwrap();
+    let target = TreeTarget::local(&to).unwrap().add_only(true);
+    let moved = transfer(source, target, &options).unwrap();
+    assert_eq!(moved.receiver.files, 1, "{:?}", moved.receiver);
+    assert_eq!(fs::read(to.join("closed/deep/new")).unwrap(), b"new");
+    for dir in ["closed/deep", "closed"] {
+        assert_eq!(mode(&to.join(dir)), 0o555, "{dir}");
+        // So that it can be removed.
+        set_mode(&to.join(dir), 0o755);
+    }
+}
+
+/// A directory that is opened to be deleted, and stays: it cannot be kept.
+#[test]
+fn child_cannot_delete() {
+    let Some(at) = std::env::var_os("HOWDAH_TEST_CLOSED") else {
+        return;
+    };
+    let (from, to) = (Path::new(&at).join("from"), Path::new(&at).join("to"));
+    for dir in [from.join("kept"), to.join("gone"), to.join(".old")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    for dir in ["gone", ".old"] {
+        set_mode(&to.join(dir), 0o555);
+    }
+    let options = TreeOptions {
+        delete: true,
+        backup_dir: Some(".old".to_owned()),
+        ..recursive()
+    };
+    let moved = contents(&from, &to, &options).unwrap();
+    assert_eq!(moved.receiver.deleted, 0, "{:?}", moved.receiver);
+    assert_eq!(moved.receiver.failed, 1, "{:?}", moved.receiver);
+    assert_eq!(mode(&to.join("gone")), 0o555);
+}
+
+/// Names of a directory that may be listed and not entered, as a shell takes them, whose `cp` says that they cannot be had.
+#[test]
+fn child_expands() {
+    let Some(at) = std::env::var_os("HOWDAH_TEST_CLOSED") else {
+        return;
+    };
+    let at = Path::new(&at);
+    for dir in ["listed", "open"] {
+        fs::create_dir(at.join(dir)).unwrap();
+        fs::write(at.join(dir).join("file"), "").unwrap();
+    }
+    set_mode(&at.join("listed"), 0o444);
+    let root = howdah_store::Root::open(at).unwrap();
+    for (place, start) in [
+        (GlobPlace::Below(&root), Path::new("")),
+        (GlobPlace::User, at),
+    ] {
+        let found = |pattern: &str| -> Vec<_> {
+            let found = expand(&place, &start.join(pattern), &|| false).unwrap();
+            found.into_iter().map(|found| found.path).collect()
+        };
+        let all = ["listed/file", "open/file"].map(|path| start.join(path));
+        assert_eq!(found("*/*"), all);
+        assert_eq!(found("*/file"), all[1..]);
+    }
+    set_mode(&at.join("listed"), 0o755);
+}
+
 #[test]
 fn t10_a_copy_that_ends_early_leaves_nothing_open() {
+    as_nobody("child_ends_early");
+}
+
+#[test]
+fn t10_a_copy_that_may_only_add_leaves_nothing_open() {
+    as_nobody("child_only_adds");
+}
+
+#[test]
+fn t10_what_cannot_be_deleted_is_as_closed_as_it_was() {
+    as_nobody("child_cannot_delete");
+}
+
+#[test]
+fn what_a_pattern_means_is_told_where_it_may_be_listed_and_not_entered() {
+    as_nobody("child_expands");
+}
+
+/// Runs that test as somebody who is not root, with a directory of his own.
+fn as_nobody(child: &str) {
     let place = tempfile::tempdir().unwrap();
     set_mode(place.path(), 0o755);
     let at = place.path().join("at");
@@ -247,7 +350,7 @@ fn t10_a_copy_that_ends_early_leaves_nothing_open() {
         std::process::Command::new(&program)
     };
     let done = command
-        .args(["rights_tests::child_ends_early", "--exact"])
+        .args([&*format!("rights_tests::{child}"), "--exact"])
         .env("HOWDAH_TEST_CLOSED", &at)
         .output();
     let Ok(done) = done else {

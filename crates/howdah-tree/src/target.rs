@@ -256,8 +256,8 @@ pub(crate) struct FinishedDir {
     pub(crate) number: Option<(u64, u64)>,
     /// What it is to become; `None`: it is not ours to change.
     pub(crate) meta: Option<Meta>,
-    /// That it gets if nobody comes to that any more.
-    early: Option<Mode>,
+    /// That it gets if nobody comes to that any more, or if it is not ours to change.
+    pub(crate) early: Option<Mode>,
     /// Bytes that it takes.
     weight: u64,
 }
@@ -358,7 +358,7 @@ impl Drop for TargetDir {
     fn drop(&mut self) {
         let weight = self.weight();
         let meta = self.meta.take();
-        if (meta.is_some() || self.number.is_some())
+        if (meta.is_some() || self.number.is_some() || self.early.is_some())
             && matches!(self.state, DirState::Fresh | DirState::There)
         {
             let dir = FinishedDir {

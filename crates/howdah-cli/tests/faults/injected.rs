@@ -491,6 +491,40 @@ fn f27_a_directory_that_stays_since_what_lay_in_it_went_is_no_success() {
     server.stop();
 }
 
+/// NFS, Ceph and some of FUSE cannot rename to a name that has to be free: what has it stays there as well.
+#[test]
+fn f27_what_an_earlier_run_has_kept_stays_where_renaming_cannot_spare_it() {
+    if !can_inject() {
+        return;
+    }
+    let site = Site::new(60);
+    for dir in [site.root("s/a"), site.file("d/a"), site.file("d/.old")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    fs::write(site.root("s/a/f"), "new").unwrap();
+    fs::write(site.file("d/a/f"), "what was there").unwrap();
+    // It was a file twice.
+    for (name, text) in [("a.~1~", "first"), ("a", "second")] {
+        fs::write(site.file(&format!("d/.old/{name}")), text).unwrap();
+    }
+    let server = site.serve();
+    let options = failing("renameat2", "EINVAL", &site.file("d/.old"));
+    let (from, to) = (server.url("s/"), site.file("d/"));
+    let sync = ["sync", "--accept-new", "--backup-dir", ".old", &from, &to];
+    let done = site.start_traced(&options, "client", &sync).finish();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    for (name, text) in [
+        (".old/a.~1~", "first"),
+        (".old/a.~2~", "second"),
+        (".old/a/f", "what was there"),
+        ("a/f", "new"),
+    ] {
+        let is = fs::read_to_string(site.file(&format!("d/{name}")));
+        assert_eq!(is.ok().as_deref(), Some(text), "{name}");
+    }
+    server.stop();
+}
+
 /// Homes on disks of many hosts have no locks (Lustre), or nothing that makes names durable (some of FUSE and SMB).
 #[test]
 fn f27_keys_and_lists_may_lie_where_there_are_no_locks_and_directories_cannot_be_synced() {
