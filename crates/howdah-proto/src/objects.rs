@@ -345,7 +345,8 @@ pub(crate) struct Incoming {
 impl Incoming {
     pub(crate) fn open(&mut self, id: ObjectId, size: Option<u64>, limit: u64) -> bool {
         let too_large = size.is_some_and(|size| size > limits::MAX_OFFSET);
-        if self.objects.len() >= limits::MAX_OPEN_OBJECTS || self.was_closed(id) || too_large {
+        // One that is open would begin anew: what has come of it could come once more.
+        if self.objects.len() >= limits::MAX_OPEN_OBJECTS || self.is_known(id) || too_large {
             return false;
         }
         self.may_be_complete = true;
@@ -660,6 +661,25 @@ mod tests {
             assert_eq!(incoming.open(ID, Some(size), u64::MAX), good);
             assert_eq!(incoming.is_known(ID), good);
         }
+    }
+
+    /// Two files of a tree in one object, or one in that of its manifest: whoever puts bytes in order keeps each that comes for the first
+    /// time, and so kept the same window again and again.
+    #[test]
+    fn h20_an_object_that_is_open_is_not_opened_again() {
+        let mut incoming = Incoming::default();
+        assert!(incoming.open(ID, None, 20));
+        let early = ByteRange::new(5, 10);
+        let first = incoming.place(ID, early);
+        assert!(matches!(first, Ok(Placed::Write(_))), "{first:?}");
+        assert!(!incoming.open(ID, Some(100), u64::MAX));
+        assert_eq!(incoming.place(ID, early), Ok(Placed::Duplicate));
+        // Nor has it another window.
+        assert_eq!(
+            incoming.place(ID, ByteRange::new(15, 25)),
+            Err(PeerMisbehaved::DataBeyondEnd)
+        );
+        assert!(incoming.open(ObjectId::new(3), None, 20));
     }
 
     #[test]

@@ -120,6 +120,7 @@ impl Session<'_> {
         task: Task,
         on_progress: &mut dyn FnMut(&Progress),
     ) -> Result<Summary, Error> {
+        task.check_paths()?;
         let (config, cancel) = (self.config, self.cancel);
         let peer = (self.host.to_owned(), self.line.port);
         let mut outside = Outside::new(config, peer.clone(), on_progress);

@@ -75,7 +75,43 @@ pub(crate) struct LeaseTask {
     pub(crate) elsewhere: u64,
 }
 
+/// The longest path that is asked for, in bytes: no system has one, and it fits into a message beside all that is said with it.
+const PATH_MAX: usize = 16 << 10;
+
+/// Refuses what no machine has, and perhaps no message has room for.
+pub(crate) fn check_paths(paths: &[PathBytes]) -> Result<(), Error> {
+    let lengths = paths.iter().map(|path| path.as_bytes().len());
+    match lengths.max() {
+        Some(bytes) if bytes > PATH_MAX => {
+            let text = format!("a path of {bytes} bytes is too long: no machine has one");
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Task {
+    /// What it names of the other machine.
+    fn paths(&self) -> &[PathBytes] {
+        match self {
+            Self::Put { path, .. }
+            | Self::Get { path, .. }
+            | Self::Look(path, _)
+            | Self::Range(path, _)
+            | Self::PutTree { path, .. }
+            | Self::Describe { path, .. } => std::slice::from_ref(path),
+            Self::PutLease(lease) => std::slice::from_ref(&lease.path),
+            Self::GetTree { paths, .. } => paths.as_slice(),
+            Self::Ask { question, .. } => question.what().1,
+            Self::Files { .. } => &[],
+        }
+    }
+
+    /// Refuses paths that no machine has.
+    pub(crate) fn check_paths(&self) -> Result<(), Error> {
+        check_paths(self.paths())
+    }
+
     /// Whether the data goes to the server.
     pub(crate) fn is_put(&self) -> bool {
         matches!(

@@ -307,7 +307,16 @@ async fn serve(gate: &Gate, who: &Who, request: Request, next: Next) -> Response
         return next.run(request).await;
     }
     match &gate.audit {
-        Some(audit) if is_order(request.method()) => audit::noted(audit, who, request, next).await,
+        Some(audit) if is_order(request.method()) => {
+            let (audit, who) = (Arc::clone(audit), who.clone());
+            // What is ordered may be done, and is written down, whether its client still listens or not.
+            let noted = tokio::spawn(async move {
+                let answer = audit::noted(&audit, &who, request, next);
+                answer.await
+            });
+            let answer = noted.await;
+            answer.unwrap_or_else(|_| Failure::internal("the request was lost").into_response())
+        }
         _ => {
             let answer = tokio::time::timeout(ORDER, next.run(request)).await;
             answer.unwrap_or_else(|_| too_slow())
@@ -325,6 +334,13 @@ mod tests {
     use super::*;
     use crate::tokens;
     use axum::body::Body;
+    use axum::routing::post;
+    use axum::{Router, middleware};
+    use futures_util::FutureExt as _;
+    use howdah_audit::AuditFile;
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
+    use tokio::sync::Notify;
 
     /// Far more than is refilled meanwhile.
     const FLOOD: usize = 20_000;
@@ -360,5 +376,47 @@ mod tests {
         assert!(asked.count() > 0, "he is bounded, too");
         assert_eq!(ask(peer(1), Some(&admin)), 200);
         assert_eq!(ask(peer(2), None), 401);
+    }
+
+    /// A connection that ends takes the answers to its requests with it.
+    #[test]
+    fn an_order_whose_client_hangs_up_is_written_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit");
+        let audit = AuditFile::open(&path, 1 << 20).unwrap();
+        let audit = Arc::new(audit.begin(|_, _| ()).unwrap());
+        let gate = Gate::new(None, Arc::new(Metrics::new()), Some(Arc::clone(&audit)));
+        let done = Arc::new(Notify::new());
+        let waits = Arc::clone(&done);
+        let order = move || {
+            let waits = Arc::clone(&waits);
+            async move {
+                waits.notified().await;
+                StatusCode::OK
+            }
+        };
+        let app: Router = Router::new()
+            .route("/v1/jobs", post(order))
+            .layer(middleware::from_fn_with_state(Arc::new(gate), let_in));
+        let request = Request::post("/v1/jobs").header(header::HOST, "localhost");
+        let mut request = request.body(Body::empty()).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        request.extensions_mut().insert(Peer::User(Some(own)));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let answer = TowerToHyperService::new(app).call(request).now_or_never();
+            assert!(answer.is_none());
+            done.notify_one();
+            // All that is to be done can be.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(audit.settle());
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(written.contains("POST /v1/jobs"), "{written:?}");
     }
 }

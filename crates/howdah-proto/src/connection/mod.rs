@@ -362,7 +362,7 @@ impl Connection {
     }
 
     /// Expects object `id`. Returns false if too many are open, if no object may be so large, or if the peer may not use that id:
-    /// a client's are even, a server's are odd, and they ascend.
+    /// a client's are even, a server's are odd, they ascend, and each is of one object.
     pub fn receive_object(
         &mut self,
         id: ObjectId,

@@ -4,13 +4,16 @@ use crate::connect::{Remote, run};
 use crate::desk::{Desk, FilesAnswer};
 use crate::task::Task;
 use crate::{Cancel, Client, CopyConfig, Error, ErrorKind, KnownHosts, PathBytes, Place, Trust};
-use howdah_session::files::{DirEntry, FileInfo, FileVersion, FilesRequest, RANGES_MAX};
+use howdah_session::files::{DirEntry, FileInfo, FileVersion, FilesRequest, RANGES_MAX, cost};
 use std::fmt;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
 /// Ranges that are asked for in one question, so that the server's threads share those of one file.
 const RANGES_TOGETHER: usize = 16;
+
+/// Of one question, in bytes of its cost: none with paths that there are has more, and it fits into a message.
+const QUESTION_MAX: u64 = 48 << 10;
 
 /// The files of another machine: they are looked at and read through one connection, any number of questions at a time, and answered as
 /// they come. Threads may share it.
@@ -85,8 +88,22 @@ impl Files {
     }
 }
 
+/// However the thread that keeps the connection ends, nobody waits for an answer any more.
+struct Keeper<'a>(&'a Desk);
+
+impl Drop for Keeper<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let text = "a fault of this program ended the session (the message above says where; please report it)";
+            self.0.on_end(Some(Error::new(ErrorKind::Io, text)));
+        }
+        self.0.close();
+    }
+}
+
 /// Keeps a connection as long as somebody asks.
 fn drive(desk: &Desk, remote: &Remote, mut config: CopyConfig, cancel: &Cancel) {
+    let _keeper = Keeper(desk);
     loop {
         let task = Task::Files { desk: desk.clone() };
         let result = run(task, remote.clone(), &config, cancel, &mut |_| ());
@@ -115,13 +132,18 @@ impl Files {
         request: FilesRequest,
         on_answer: impl FnOnce(Result<FilesAnswer, Error>) + Send + 'static,
     ) {
-        if let FilesRequest::Read { ranges, .. } = &request
-            && ranges.len() > RANGES_MAX
-        {
-            let text = format!(
+        let bytes = cost(&request);
+        let refused = match &request {
+            FilesRequest::Read { ranges, .. } if ranges.len() > RANGES_MAX => Some(format!(
                 "{} ranges are more than the {RANGES_MAX} of one question",
                 ranges.len()
-            );
+            )),
+            _ if bytes > QUESTION_MAX => Some(format!(
+                "a question of {bytes} bytes is too long: no machine has such a path"
+            )),
+            _ => None,
+        };
+        if let Some(text) = refused {
             return on_answer(Err(Error::new(ErrorKind::Usage, text)));
         }
         self.desk.ask(request, Box::new(on_answer));
@@ -313,4 +335,35 @@ fn other_answer() -> Error {
         ErrorKind::Protocol,
         "the server answers another question than the one asked",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h12_nobody_waits_for_a_session_whose_thread_has_a_fault() {
+        let desk = Desk::default();
+        let (tell, heard) = channel();
+        let ask = |desk: &Desk| {
+            let tell = tell.clone();
+            let request = FilesRequest::Stat { path: "x".into() };
+            desk.ask(request, Box::new(move |answer| drop(tell.send(answer))));
+        };
+        ask(&desk);
+        let theirs = desk.clone();
+        let thread: JoinHandle<()> = std::thread::spawn(move || {
+            let _keeper = Keeper(&theirs);
+            panic!("a fault");
+        });
+        assert!(thread.join().is_err());
+        // Who waits hears of it, and who comes later.
+        ask(&desk);
+        for kind in [ErrorKind::Io, ErrorKind::Cancelled] {
+            let answer = heard.recv().expect("an answer");
+            assert_eq!(answer.expect_err("none").kind(), kind);
+        }
+        let error = desk.wait_open().expect_err("it is not open");
+        assert_eq!(error.kind(), ErrorKind::Io);
+    }
 }

@@ -126,11 +126,18 @@ impl ServerControl {
         state.wakers = wakers;
     }
 
-    /// Those of that loop.
+    /// Those of that loop. Whoever was to end and has gone by himself is looked for no more.
     pub(super) fn show(&self, index: usize, sessions: Vec<SessionStatus>) {
-        if let Some(shown) = self.lock().sessions.get_mut(index) {
+        let mut state = self.lock();
+        let State {
+            sessions: all,
+            to_end,
+            ..
+        } = &mut *state;
+        if let Some(shown) = all.get_mut(index) {
             *shown = sessions;
         }
+        to_end.retain(|id| all.iter().flatten().any(|session| session.id == *id));
     }
 
     pub(super) fn has_to_end(&self) -> bool {
@@ -197,19 +204,38 @@ impl Meter {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_session_is_ended_once_and_only_if_it_is_there() {
-        let control = ServerControl::new();
-        assert!(!control.end(7));
-        control.lock().sessions.push(vec![SessionStatus {
-            id: 7,
+    fn status(id: u64) -> SessionStatus {
+        SessionStatus {
+            id,
             peer: String::new(),
             what: String::new(),
             bytes: 0,
             rate: Rate::ZERO,
             goodput: Rate::ZERO,
             elapsed: Span::ZERO,
-        }]);
+        }
+    }
+
+    /// All sessions are looked at, in each turn of each loop, as long as one is to end.
+    #[test]
+    fn who_was_to_end_and_has_gone_by_himself_is_looked_for_no_more() {
+        let control = ServerControl::new();
+        control.lock().sessions = vec![Vec::new(); 2];
+        control.show(1, vec![status(7)]);
+        assert!(control.end(7));
+        // Another loop says nothing of it.
+        control.show(0, Vec::new());
+        control.show(1, vec![status(7), status(8)]);
+        assert!(control.has_to_end());
+        control.show(1, vec![status(8)]);
+        assert!(!control.has_to_end());
+    }
+
+    #[test]
+    fn a_session_is_ended_once_and_only_if_it_is_there() {
+        let control = ServerControl::new();
+        assert!(!control.end(7));
+        control.lock().sessions.push(vec![status(7)]);
         assert!(control.clone().end(7) && control.has_to_end());
         assert!(control.take_end(7) && !control.take_end(7) && !control.has_to_end());
     }

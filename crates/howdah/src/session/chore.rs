@@ -2,6 +2,7 @@
 
 use crate::access::Rights;
 use crate::error::from_store;
+use crate::task::check_paths;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_proto::Connection;
 use howdah_session::message::Message;
@@ -151,6 +152,8 @@ impl Worker {
 
     fn expand(&mut self, patterns: &[PathBytes]) -> Result<Sum, Error> {
         self.rights.check_list()?;
+        // What is there as it is written is told as that, with more around it.
+        check_paths(patterns)?;
         // Somebody waits for a sign that the question was understood.
         self.flush().map_err(|e| from_store(&e))?;
         let mut sum = Sum::default();
@@ -204,7 +207,8 @@ impl Worker {
                     2
                 }
             };
-            if named && sum.names + sum.in_use + sum.failed <= NAMED_MAX {
+            let is_short = left.path.as_os_str().len() <= PART_BYTES;
+            if named && is_short && sum.names + sum.in_use + sum.failed <= NAMED_MAX {
                 self.find(Finding {
                     of: 0,
                     path: PathBytes::from(left.path.as_os_str()),
@@ -251,6 +255,33 @@ mod tests {
             ..Sum::default()
         };
         connection().send_control(&Message::Answered(sum).encode());
+    }
+
+    /// What is found by it is as long, and a message that is longer than it may be is a fault.
+    #[test]
+    fn h20_a_pattern_that_is_longer_than_any_path_is_refused() {
+        let dir = tempfile::tempdir().expect("a place");
+        std::fs::create_dir(dir.path().join("d")).expect("made");
+        let root = dir.path().to_owned();
+        let open_root = move || Ok(Arc::new(howdah_store::Root::open(&root).expect("there")));
+        let (tell, told) = std::sync::mpsc::channel();
+        let wake: Wake = Arc::new(move || {
+            let _ = tell.send(());
+        });
+        // It fits into the question.
+        let patterns = vec![PathBytes::from(format!("d{}", "/".repeat(65_527)))];
+        let question = Question::Expand { patterns };
+        let chore = Chore::start(question, Rights::below(open_root), wake);
+        let (mut chore, mut connection) = (chore.expect("a thread"), connection());
+        let error = loop {
+            told.recv().expect("it has something to say");
+            match chore.poll(&mut connection) {
+                Ok(None) => {}
+                Ok(Some(sum)) => panic!("{sum:?}"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Usage);
     }
 
     /// Who asks and confirms nothing has so much of it kept here, and no more.

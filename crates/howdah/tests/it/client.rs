@@ -145,6 +145,25 @@ fn what_fails_says_of_what_kind_it_is() {
     assert!(!site.here("site/x").exists());
 }
 
+/// A message that is longer than it may be is a fault.
+#[test]
+fn a_path_that_is_longer_than_any_is_an_error() {
+    let site = Site::new();
+    write(&site.here("one"), b"1");
+    let long = site.there(&"x".repeat(70_000));
+    let client = &site.client;
+    let copies = [
+        client.copy(site.here("one"), &*long),
+        client.copy(&*long, site.here("two")),
+        client.copy_tree([site.here("one")], &*long),
+        client.copy_tree([&*long], site.here("two")),
+    ];
+    for copy in copies {
+        let error = copy.run().expect_err("no copy");
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error:.200}");
+    }
+}
+
 #[cfg(feature = "tokio")]
 #[test]
 fn a_copy_that_nobody_waits_for_ends() {

@@ -432,6 +432,19 @@ fn a_session_is_made_again_when_the_server_was_away() {
     });
 }
 
+/// Programs make paths of anything; a message that is longer than it may be is a fault.
+#[test]
+fn a_path_that_is_longer_than_any_is_an_error_and_the_session_goes_on() {
+    let site = Site::new("");
+    site.put("a", b"1");
+    let files = site.open();
+    let long = "x".repeat(70_000);
+    assert_eq!(kind(files.stat(&*long)), ErrorKind::Usage);
+    assert_eq!(kind(read(&files, &long, (0, 1))), ErrorKind::Usage);
+    assert_eq!(kind(files.rename("a", &*long)), ErrorKind::Usage);
+    assert_eq!(read(&files, "a", (0, 1)).expect("it"), b"1");
+}
+
 #[test]
 fn who_cannot_be_reached_or_is_here_is_an_error() {
     let client = Client::new(identity());
