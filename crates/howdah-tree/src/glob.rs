@@ -1,7 +1,7 @@
 //! Names with wildcards, as a shell expands them: `*`, `?` and `[a-z]` within one name, never across a slash; a name that
 //! begins with a dot only where the pattern does.
 
-use howdah_store::descriptors::{had, opened};
+use howdah_store::descriptors::opened;
 use howdah_store::plain::irregular;
 use howdah_store::{Root, StoreError, may_be_reserved, may_be_room};
 use rustix::fs::{AtFlags, Dir, FileType};
@@ -249,7 +249,8 @@ impl Place<'_> {
             Err(error) if may_hide_names(&error) => return Err(error),
             Err(_) => return Ok(()),
         };
-        for entry in had(|| Dir::read_from(&open)).map_err(failed)? {
+        // (Not opened once more, for which it would have to be entered.)
+        for entry in Dir::new(open).map_err(failed)? {
             let entry = match entry {
                 Ok(entry) => entry,
                 // It was removed meanwhile, or was that of a process.

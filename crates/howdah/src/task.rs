@@ -1,6 +1,7 @@
 //! What a client can be asked to do.
 
 use crate::desk::Desk;
+use crate::session::lengths::check_paths;
 use crate::{Error, ErrorKind, Location, PathBytes, SourceFile};
 use howdah_proto::Config;
 use howdah_session::TreeOptions;
@@ -73,21 +74,6 @@ pub(crate) struct LeaseTask {
     pub(crate) run: u64,
     /// Bytes of whole groups of the file that are no part of the lease.
     pub(crate) elsewhere: u64,
-}
-
-/// The longest path that is asked for, in bytes: no system has one, and it fits into a message beside all that is said with it.
-const PATH_MAX: usize = 16 << 10;
-
-/// Refuses what no machine has, and perhaps no message has room for.
-pub(crate) fn check_paths(paths: &[PathBytes]) -> Result<(), Error> {
-    let lengths = paths.iter().map(|path| path.as_bytes().len());
-    match lengths.max() {
-        Some(bytes) if bytes > PATH_MAX => {
-            let text = format!("a path of {bytes} bytes is too long: no machine has one");
-            Err(Error::new(ErrorKind::Usage, text))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Task {

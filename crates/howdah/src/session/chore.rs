@@ -1,8 +1,8 @@
 //! Small questions that are no copies: what a name with wildcards means there, what interrupted copies have left.
 
+use super::lengths::check_paths;
 use crate::access::Rights;
 use crate::error::from_store;
-use crate::task::check_paths;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_proto::Connection;
 use howdah_session::message::Message;

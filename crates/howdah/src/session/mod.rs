@@ -10,6 +10,7 @@ pub(crate) mod files;
 pub(crate) mod kept;
 pub(crate) mod lanes;
 mod large;
+pub(crate) mod lengths;
 pub(crate) mod pace;
 pub(crate) mod places;
 pub(crate) mod plans;
