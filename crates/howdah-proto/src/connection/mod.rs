@@ -193,7 +193,6 @@ impl Connection {
             max_datagram: config.max_datagram,
             idle_timeout_ms: config.idle_timeout.as_millis(),
             counts_marks: config.ecn,
-            thins_reports: true,
         };
         let handshake = Handshake::new(&config.security, side, parameters.encode()).map_err(
             |error| match error {
