@@ -486,8 +486,11 @@ house: ## How large each crate is, into docs/architecture.md (HOUSE=--circles: w
 # Before there is a release there is nothing that may not change: a revision can be named for all that.
 SEMVER_BASE = $(or $(API_BASE),$(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null))
 
+API_RUST := 1.95
 lint-api: ## What the library shows to others against crates/howdah/public-api.txt (API=--update writes it), and with cargo-semver-checks, if it is there, against the last release or API_BASE=REVISION
-	@out="$$(mktemp)"; trap 'rm -f "$$out"' EXIT; \
+	@case "$$(rustc --version)" in "rustc $(API_RUST)."*) ;; *) \
+		echo "the library's public API is not compared: it is listed with Rust $(API_RUST), since rustdoc's JSON is another in each version"; exit 0;; esac; \
+	out="$$(mktemp)"; trap 'rm -f "$$out"' EXIT; \
 	RUSTDOC="$$PWD/tools/rustdoc-json.sh" $(CARGO) doc --quiet --locked --no-deps -p howdah --features tokio; \
 	$(CARGO) run --quiet --locked -p howdah-core --example public_api -- "$${CARGO_TARGET_DIR:-target}/doc/howdah.json" >"$$out"; \
 	if [ "$(API)" = --update ]; then cp "$$out" crates/howdah/public-api.txt; \
