@@ -228,7 +228,7 @@ fn a_full_disk_at_the_server() {
     );
     put.assert_failed(NO_SPACE, &["no space", "\"pipe\""]);
     assert_eq!(put.json_error(), "no_space");
-    support::await_no_parts(&site.root(""), Duration::from_secs(60));
+    support::await_no_parts(&site.root(""), Duration::from_mins(1));
     assert_eq!(fs::read_dir(site.root("")).unwrap().count(), 0);
     // What fits still fits.
     let put = site.copy(Host::Here, "zero:6MiB", &server.url("small"));
