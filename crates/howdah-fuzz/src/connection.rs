@@ -159,18 +159,37 @@ enum Op<'a> {
 enum AnyFrame<'a> {
     Ping,
     Padding,
-    Crypto { offset: u16, bytes: &'a [u8] },
+    Crypto {
+        offset: u16,
+        bytes: &'a [u8],
+    },
     CryptoAck(u16),
     Report(AnyReport),
-    ReportAck { newest: u64, earlier: u64 },
-    Control { offset: u64, bytes: &'a [u8] },
+    ReportAck {
+        newest: u64,
+        earlier: u64,
+        sparse: bool,
+    },
+    Control {
+        offset: u64,
+        bytes: &'a [u8],
+    },
     Message(&'a [u8]),
-    Data { object: u8, offset: u64 },
+    Data {
+        object: u8,
+        offset: u64,
+    },
     Challenge(u64),
     Response(u64),
-    Close { code: u16, reason: &'a str },
+    Close {
+        code: u16,
+        reason: &'a str,
+    },
     HandshakeDone,
-    Credit { object: u8, window_end: u64 },
+    Credit {
+        object: u8,
+        window_end: u64,
+    },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -260,7 +279,15 @@ impl AnyFrame<'_> {
             },
             Self::CryptoAck(offset) => Frame::CryptoAck(offset.into()),
             Self::Report(ref report) => Frame::Report(report.report().into()),
-            Self::ReportAck { newest, earlier } => Frame::ReportAck { newest, earlier },
+            Self::ReportAck {
+                newest,
+                earlier,
+                sparse,
+            } => Frame::ReportAck {
+                newest,
+                earlier,
+                sparse,
+            },
             Self::Control { offset, bytes } => Frame::Control { offset, bytes },
             Self::Message(bytes) => {
                 message = [&(bytes.len() as u32).to_be_bytes(), bytes].concat();

@@ -63,10 +63,13 @@ pub(crate) struct Parameters {
     pub(crate) idle_timeout_ms: u64,
     /// It reads the ECN field of what comes and knows counts of marks in reports.
     pub(crate) counts_marks: bool,
+    /// It knows REPORT_ACK_SPARSE.
+    pub(crate) thins_reports: bool,
 }
 
 /// Bits of the third parameter: what a side can do beyond the first version.
 const COUNTS_MARKS: u64 = 1;
+const THINS_REPORTS: u64 = 2;
 
 /// Longest idle timeout that a peer may ask for, in milliseconds.
 const MAX_IDLE_MS: u64 = 600_000;
@@ -77,8 +80,11 @@ impl Parameters {
         let mut writer = Writer::new(&mut out);
         writer.varint(self.max_datagram.into());
         writer.varint(self.idle_timeout_ms);
-        if self.counts_marks {
-            writer.varint(COUNTS_MARKS);
+        let ability = |has: bool, bit: u64| if has { bit } else { 0 };
+        let abilities =
+            ability(self.counts_marks, COUNTS_MARKS) | ability(self.thins_reports, THINS_REPORTS);
+        if abilities != 0 {
+            writer.varint(abilities);
         }
         out
     }
@@ -101,6 +107,7 @@ impl Parameters {
             max_datagram,
             idle_timeout_ms,
             counts_marks: abilities & COUNTS_MARKS != 0,
+            thins_reports: abilities & THINS_REPORTS != 0,
         })
     }
 }
@@ -110,19 +117,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_that_does_not_know_marks_says_nothing_of_them() {
-        for counts_marks in [false, true] {
+    fn a_peer_without_abilities_says_nothing_of_them() {
+        for (counts_marks, thins_reports) in
+            [(false, false), (true, false), (false, true), (true, true)]
+        {
             let parameters = Parameters {
                 max_datagram: 8_972,
                 idle_timeout_ms: 8_000,
                 counts_marks,
+                thins_reports,
             };
             let bytes = parameters.encode();
-            assert_eq!(bytes.len(), 4 + usize::from(counts_marks));
+            let told = counts_marks || thins_reports;
+            assert_eq!(bytes.len(), 4 + usize::from(told));
             assert_eq!(Parameters::decode(&bytes), Ok(parameters));
-            // What later versions put behind it is ignored.
-            let later = [&bytes[..], &[u8::from(counts_marks) | 0x7e, 0xff]].concat();
-            if !counts_marks {
+            // What later versions put behind it is ignored, and so are abilities that only they know.
+            if told {
+                let later = [&bytes[..], &[0x7e, 0xff]].concat();
+                assert_eq!(Parameters::decode(&later), Ok(parameters));
+            } else {
+                let later = [&bytes[..], &[0x7c, 0xff]].concat();
                 assert_eq!(Parameters::decode(&later), Ok(parameters));
             }
         }

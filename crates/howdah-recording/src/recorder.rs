@@ -9,6 +9,9 @@ pub const MOST_INTERVALS: usize = 4_096;
 const SHORTEST: Span = Span::from_millis(20);
 /// Looks are at least that often: whoever waits longer misses what held the copy back.
 const LOOK_AT_LEAST: Span = Span::from_millis(100);
+/// What a report tells of has arrived since the one before it, but not longer ago than two of the rarest reports are apart: before that nothing
+/// was sent that it could tell of.
+const TOLD_OF: Span = Span::from_millis(60);
 
 /// What a connection has counted since its beginning.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -30,6 +33,8 @@ pub struct Totals {
 pub struct Sample {
     /// Since the copy began.
     pub at: Span,
+    /// Until when it is known what was delivered: the time of the peer's latest report, or `at` for whoever receives.
+    pub told_at: Span,
     /// Counts of the present connection.
     pub totals: Totals,
     /// Rate at which packets may leave.
@@ -55,6 +60,7 @@ pub struct Recorder {
     step: Span,
     /// Of the last look.
     at: Span,
+    told_at: Span,
     totals: Totals,
 }
 
@@ -65,6 +71,7 @@ impl Default for Recorder {
             open: Interval::default(),
             step: SHORTEST,
             at: Span::ZERO,
+            told_at: Span::ZERO,
             totals: Totals::default(),
         }
     }
@@ -93,10 +100,12 @@ impl Recorder {
             piece.held_us[held.index()] = passed_us;
             self.add(&piece);
         }
+        self.told_at = self.told_at.max(self.at);
     }
 
     /// Takes in a look. One that is not later than the last counts with the next.
     pub fn push(&mut self, sample: &Sample) {
+        let looked_at = self.at;
         let passed_us = self.passed_us(sample.at);
         if passed_us == 0 {
             return;
@@ -108,10 +117,12 @@ impl Recorder {
             lost_packets: lost,
             ..now
         };
+        let delivered = now.delivered_bytes.saturating_sub(before.delivered_bytes);
+        let earlier = self.take_earlier(delivered, looked_at, sample.told_at.min(sample.at));
         let queue_us = sample.queue.as_micros();
         let mut piece = Interval {
             span_us: passed_us,
-            delivered_bytes: now.delivered_bytes.saturating_sub(before.delivered_bytes),
+            delivered_bytes: delivered - earlier,
             sent_packets: now.sent_packets.saturating_sub(before.sent_packets),
             lost_packets: lost - before.lost_packets,
             host_drops: now.host_drops.saturating_sub(before.host_drops),
@@ -126,6 +137,35 @@ impl Recorder {
         };
         piece.held_us[sample.held.index()] = passed_us;
         self.add(&piece);
+    }
+
+    /// Counts what a report told to have been delivered before the last look where it belongs: looks and reports are about as far apart, and
+    /// else an interval would have what came in two of them, and the next nothing. Returns those bytes.
+    fn take_earlier(&mut self, delivered_bytes: u64, looked_at: Span, told_at: Span) -> u64 {
+        let told_of = told_at.saturating_sub(self.told_at).min(TOLD_OF);
+        self.told_at = self.told_at.max(told_at);
+        let begins = told_at.saturating_sub(told_of);
+        let earlier = looked_at.min(told_at).saturating_sub(begins);
+        let mut left_us = earlier.as_micros();
+        let share = |bytes: u64, part_us: u64, of_us: u64| {
+            let part = u128::from(bytes) * u128::from(part_us) / u128::from(of_us.max(1));
+            u64::try_from(part).unwrap_or(bytes).min(bytes)
+        };
+        let all = share(delivered_bytes, left_us, told_of.as_micros());
+        let mut left = all;
+        let open = (self.open.span_us > 0).then_some(&mut self.open);
+        for interval in open.into_iter().chain(self.done.iter_mut().rev()) {
+            if left_us == 0 {
+                break;
+            }
+            let within_us = interval.span_us.min(left_us);
+            let within = share(left, within_us, left_us);
+            interval.delivered_bytes = interval.delivered_bytes.saturating_add(within);
+            left -= within;
+            left_us -= within_us;
+        }
+        // (Before the first look there was nothing.)
+        all - left
     }
 
     /// All so far, the one under way included.

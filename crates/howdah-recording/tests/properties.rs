@@ -7,8 +7,9 @@ use howdah_recording::{
 };
 use proptest::prelude::*;
 
-/// A look after so many microseconds: what more has been counted, a rate, a queue, and what holds it back.
-type Step = (u64, [u32; 5], u64, u32, usize);
+/// A look after so many microseconds: what more has been counted, a rate, a queue, what holds it back, and for how many microseconds nothing
+/// has been heard.
+type Step = (u64, [u32; 5], u64, u32, usize, u64);
 
 fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let step = (
@@ -17,13 +18,14 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
         any::<u64>(),
         any::<u32>(),
         0usize..8,
+        0u64..300_000,
     );
     prop::collection::vec(step, 1..most)
 }
 
 fn recorded(steps: &[Step]) -> (Recorder, Totals, u64) {
     let (mut recorder, mut totals, mut us) = (Recorder::default(), Totals::default(), 0);
-    for (passed, counts, rate, queue, held) in steps {
+    for (passed, counts, rate, queue, held, unheard) in steps {
         us += passed;
         let [delivered, sent, lost, drops, repeated] = counts.map(u64::from);
         totals.delivered_bytes += delivered;
@@ -33,6 +35,7 @@ fn recorded(steps: &[Step]) -> (Recorder, Totals, u64) {
         totals.repeated_bytes += repeated;
         recorder.push(&Sample {
             at: Span::from_micros(us),
+            told_at: Span::from_micros(us.saturating_sub(*unheard)),
             totals,
             pacing: Rate::from_bits_per_sec(*rate),
             capacity: (rate % 3 > 0).then(|| Rate::from_bits_per_sec(rate / 2)),
@@ -132,6 +135,7 @@ fn a_copy_of_any_length_fits() {
             u64::MAX - at,
             u32::MAX,
             at as usize % 8,
+            at % 40_000,
         )
     };
     let steps: Vec<Step> = (0..50_000).map(step).collect();
@@ -245,6 +249,7 @@ fn a_new_connection_counts_anew_and_the_gap_is_nobodys() {
     let mut recorder = Recorder::default();
     let look = |ms: u64, bytes: u64, lost: u64| Sample {
         at: Span::from_millis(ms),
+        told_at: Span::from_millis(ms),
         totals: Totals {
             delivered_bytes: bytes,
             lost_packets: lost,
@@ -271,4 +276,44 @@ fn a_new_connection_counts_anew_and_the_gap_is_nobodys() {
         .map(|i| i.held_us[Held::Away.index()])
         .sum();
     assert_eq!(away, 700_000);
+}
+
+/// Reports come each 7, 25, 30, 50 ms: intervals of 20 have what arrived in them all the same, and pauses nothing.
+#[test]
+fn a_steady_path_is_steady_however_often_it_is_told_of() {
+    // 1 MB each millisecond, but not in the second second.
+    let arrived = |ms: u64| (ms.min(1_000) + ms.saturating_sub(2_000)) * 1_000_000;
+    for report_ms in [7, 25, 30, 50] {
+        let mut recorder = Recorder::default();
+        for at in (20..=3_000).step_by(20) {
+            let told = match at {
+                1_000..2_000 => 1_000,
+                _ => at - at % report_ms,
+            };
+            recorder.push(&Sample {
+                at: Span::from_millis(at),
+                told_at: Span::from_millis(told),
+                totals: Totals {
+                    delivered_bytes: arrived(told),
+                    ..Totals::default()
+                },
+                pacing: Rate::ZERO,
+                capacity: None,
+                base_rtt: Span::ZERO,
+                rtt: Span::ZERO,
+                queue: Span::ZERO,
+                held: Held::Path,
+            });
+        }
+        let intervals = recorder.intervals();
+        let far_from = |range: std::ops::Range<usize>, bytes: u64| {
+            let of = intervals[range].iter().map(|i| i.delivered_bytes);
+            of.map(|have| have.abs_diff(bytes)).max().unwrap()
+        };
+        assert!(far_from(0..50, 20_000_000) <= 10, "{report_ms} ms");
+        // A report may tell of what came since the one before, which is some time ago now.
+        assert_eq!(far_from(50..96, 0), 0, "{report_ms} ms");
+        // What came after the last report is not known yet.
+        assert!(far_from(103..147, 20_000_000) <= 10, "{report_ms} ms");
+    }
 }

@@ -35,6 +35,8 @@ struct Inner {
 /// What a connection knows at a moment.
 pub(crate) struct Look {
     pub(crate) totals: Totals,
+    /// For how long nothing has been heard of what is delivered.
+    pub(crate) unheard: Span,
     pub(crate) pacing: Rate,
     pub(crate) capacity: Option<Rate>,
     pub(crate) base_rtt: Span,
@@ -100,6 +102,7 @@ impl FlightRecorder {
             inner.now_bytes = bytes;
             inner.recorder.push(&Sample {
                 at,
+                told_at: at.saturating_sub(look.unheard),
                 totals: look.totals,
                 pacing: look.pacing,
                 capacity: look.capacity,

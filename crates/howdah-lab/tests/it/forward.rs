@@ -158,15 +158,15 @@ fn a_sized_flow_is_forwarded_in_its_middle() {
         .replace("loss = \"0.5%\"\n", "")
         .replace(
             "protocol = \"howdah\"",
-            "protocol = \"howdah\"\nsize = \"1200MB\"",
+            "protocol = \"howdah\"\nsize = \"2400MB\"",
         )
         .replace("warmup = \"20s\"\n", "until_complete = true\n")
-        .replace("120s", "300s");
+        .replace("120s", "600s");
     let [whole, short] = both(&text);
     assert_alike(&whole, &short);
     let took = |cell: &CellResult| cell.flows[0].completion_s.unwrap();
     assert_near("completion", took(&whole), took(&short), 0.01);
-    assert_eq!(short.flows[0].delivered_bytes, 1_200_000_000);
+    assert_eq!(short.flows[0].delivered_bytes, 2_400_000_000);
     let note = short.forwarded.unwrap();
     assert!(note.to_s + note.skipped_s < took(&short), "{note:?}");
     assert_whole_series(&short, 0.5);

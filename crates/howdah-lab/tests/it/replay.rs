@@ -75,6 +75,7 @@ impl Network {
             took = done.then(|| at.as_secs_f64());
             recorder.push(&Sample {
                 at,
+                told_at: stats.reported_at.since(Time::ZERO),
                 totals: Totals {
                     delivered_bytes: stats.bytes_acked,
                     sent_packets: stats.datagrams_sent,

@@ -18,6 +18,7 @@ const CLOSE: u8 = 0x0a;
 const HANDSHAKE_DONE: u8 = 0x0b;
 const CREDIT: u8 = 0x0c;
 const TRAIN: u8 = 0x0d;
+const REPORT_ACK_SPARSE: u8 = 0x0e;
 
 /// One frame, borrowed from the packet.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,9 @@ pub enum Frame<'a> {
         newest: u64,
         /// The 64 before it.
         earlier: u64,
+        /// Until the next one reports may be as far apart as they ever are: nothing happens that they would tell of. Only to who has the
+        /// ability.
+        sparse: bool,
     },
     /// Bytes of the ordered control stream.
     Control {
@@ -210,9 +214,10 @@ impl<'a> FrameIter<'a> {
             }
             CRYPTO_ACK => Frame::CryptoAck(reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?),
             REPORT => Frame::Report(Box::new(Report::decode(reader)?)),
-            REPORT_ACK => Frame::ReportAck {
+            kind @ (REPORT_ACK | REPORT_ACK_SPARSE) => Frame::ReportAck {
                 newest: reader.varint()?,
                 earlier: reader.u64()?,
+                sparse: kind == REPORT_ACK_SPARSE,
             },
             CONTROL => {
                 let offset = reader.varint_at_most(limits::MAX_OFFSET)?;
@@ -296,8 +301,16 @@ impl<'a> FrameWriter<'a> {
                 writer.u8(REPORT);
                 report.encode(writer);
             }
-            Frame::ReportAck { newest, earlier } => {
-                writer.u8(REPORT_ACK);
+            Frame::ReportAck {
+                newest,
+                earlier,
+                sparse,
+            } => {
+                writer.u8(if sparse {
+                    REPORT_ACK_SPARSE
+                } else {
+                    REPORT_ACK
+                });
                 writer.varint(newest);
                 writer.u64(earlier);
             }
@@ -424,6 +437,7 @@ mod tests {
             3 => Frame::ReportAck {
                 newest: a,
                 earlier: b,
+                sparse: a & 1 == 1,
             },
             4 => Frame::Control {
                 offset: a >> 2,

@@ -13,6 +13,10 @@ use smallvec::SmallVec;
 const INTERVAL_MAX: Span = Span::from_millis(25);
 /// ... and not closer together than this; at 10 Gbit/s this is about 86 reports per GiB.
 const INTERVAL_MIN: Span = Span::from_millis(10);
+/// Where the peer says that nothing happens they are half a round trip apart, or a little more, but no further than what its window has to spare for
+/// late ones. (On a shorter path a change would be seen round trips later.)
+const SPARSE_RTT: f64 = 0.6;
+const SPARSE_INTERVAL_MAX: Span = Span::from_millis(30);
 /// The first reports come closer together, as start-up learns from each.
 const EARLY_INTERVAL_MIN: Span = Span::from_millis(1);
 const EARLY_REPORTS: u64 = 32;
@@ -32,12 +36,19 @@ impl Connection {
         if self.reporting.received.is_asked() {
             return ASKED_INTERVAL;
         }
-        let min = if self.reporting.received.next_report() <= EARLY_REPORTS {
+        let rtt = self.pace.rtt.smoothed();
+        let is_early = self.reporting.received.next_report() <= EARLY_REPORTS;
+        if self.reporting.sparse && !is_early {
+            return rtt
+                .mul_f64(SPARSE_RTT)
+                .clamp(INTERVAL_MIN, SPARSE_INTERVAL_MAX);
+        }
+        let min = if is_early {
             EARLY_INTERVAL_MIN
         } else {
             INTERVAL_MIN
         };
-        (self.pace.rtt.smoothed() / 8).clamp(min, INTERVAL_MAX)
+        (rtt / 8).clamp(min, INTERVAL_MAX)
     }
 
     /// Longest time that a peer may take to report.
@@ -105,11 +116,12 @@ impl Connection {
         Some(report)
     }
 
-    /// The sender holds those reports.
-    pub(super) fn on_report_ack(&mut self, now: Time, newest: u64, earlier: u64) {
+    /// The sender holds those reports, and says whether there is need of many.
+    pub(super) fn on_report_ack(&mut self, now: Time, newest: u64, earlier: u64, sparse: bool) {
         if newest == 0 || newest >= self.reporting.received.next_report() {
             return;
         }
+        self.reporting.sparse = sparse;
         if let Some(sent_at) = self.reporting.received.confirm(newest) {
             self.pace.rtt.on_sample(now, now.since(sent_at));
         }
@@ -118,6 +130,15 @@ impl Connection {
                 let _ = self.reporting.received.confirm(newest - 1 - back);
             }
         }
+    }
+
+    /// Whether the peer may report less often. What is missing at the end of a transfer is to be known soon.
+    pub(super) fn wants_sparse_reports(&self, now: Time) -> bool {
+        self.heard.peer_thins_reports
+            && !self.heard.sink_limited
+            && self.pace.tail.is_none()
+            && self.streams.outgoing.has_data()
+            && self.pace.rate.is_calm(now)
     }
 
     /// What arrived, as the peer sees it.

@@ -95,6 +95,7 @@ impl Connection {
             self.pace.rtt.on_sample(now, now.since(at));
         }
         self.heard.peer_counts_marks = parameters.counts_marks;
+        self.heard.peer_thins_reports = parameters.thins_reports;
         self.pace.rate = RateControl::new(self.config.policy, self.config.share);
         self.pace.rate.on_established(self.pace.rtt.smoothed());
         let overhead = if self.reach.remote.is_ipv4() { 28 } else { 48 };

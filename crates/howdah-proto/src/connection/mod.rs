@@ -193,6 +193,7 @@ impl Connection {
             max_datagram: config.max_datagram,
             idle_timeout_ms: config.idle_timeout.as_millis(),
             counts_marks: config.ecn,
+            thins_reports: true,
         };
         let handshake = Handshake::new(&config.security, side, parameters.encode()).map_err(
             |error| match error {
@@ -596,6 +597,7 @@ impl Connection {
         stats.capacity = self.pace.rate.capacity();
         stats.queue_delay = self.pace.rate.queue_delay();
         stats.recent_loss = self.pace.rate.loss();
+        stats.reported_at = self.alive.last_feedback_at;
         stats.packets_acked = self.heard.acked_packets;
         stats.bytes_acked = self.sent.acked_bytes();
         stats.packets_lost = self.heard.lost_packets;

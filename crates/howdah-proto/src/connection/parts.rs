@@ -174,6 +174,8 @@ pub(super) struct Reporting {
     pub(super) wished_at: Time,
     /// Packets that need no report, since the last report.
     pub(super) passive_received: u32,
+    /// The peer has said last that nothing happens that reports would tell of.
+    pub(super) sparse: bool,
     pub(super) last_report_at: Time,
     pub(super) last_report_number: u64,
     pub(super) ack_bits: u64,
@@ -189,6 +191,7 @@ impl Reporting {
             wish: ReportWish::None,
             wished_at: Time::ZERO,
             passive_received: 0,
+            sparse: false,
             last_report_at: Time::ZERO,
             last_report_number: 0,
             ack_bits: 0,
@@ -211,6 +214,8 @@ pub(super) struct Heard {
     pub(super) marking: Marking,
     /// The peer knows counts of marks.
     pub(super) peer_counts_marks: bool,
+    /// The peer can be told that it need not report so often.
+    pub(super) peer_thins_reports: bool,
     pub(super) acked_packets: u64,
     pub(super) lost_packets: u64,
     /// When the packets were sent that the latest report calls lost, without what the socket dropped.

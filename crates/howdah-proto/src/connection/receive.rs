@@ -434,7 +434,11 @@ impl Connection {
                     self.reporting.received.sample_again();
                 }
                 Frame::Report(report) => self.on_report(now, &report)?,
-                Frame::ReportAck { newest, earlier } => self.on_report_ack(now, newest, earlier),
+                Frame::ReportAck {
+                    newest,
+                    earlier,
+                    sparse,
+                } => self.on_report_ack(now, newest, earlier, sparse),
                 Frame::Control { offset, bytes } => {
                     self.streams.control_rx.on_bytes(offset, bytes)?;
                     while let Some(message) = self.streams.control_rx.next_message()? {

@@ -1,7 +1,7 @@
 //! What a connection counts.
 
 use crate::marking::EcnState;
-use howdah_core::{Rate, Span};
+use howdah_core::{Rate, Span, Time};
 
 /// Counters since the beginning, and estimates of the moment. Bytes of packets are UDP payload
 /// bytes unless they say otherwise.
@@ -50,6 +50,8 @@ pub struct Stats {
     pub reports_sent: u64,
     /// Reports received.
     pub reports_received: u64,
+    /// When the latest came, or the connection was established: what is confirmed is known until then.
+    pub reported_at: Time,
     /// Smoothed round-trip time.
     pub rtt: Span,
     /// The latest round-trip time; zero before the first.

@@ -415,6 +415,7 @@ impl Connection {
             FrameWriter::new(&mut frames).frame(&Frame::ReportAck {
                 newest: self.reporting.last_report_number,
                 earlier: self.reporting.ack_bits,
+                sparse: self.wants_sparse_reports(now),
             });
         }
         if let Some(report) = self.take_report(now, ROOM - frames.len() - 16) {

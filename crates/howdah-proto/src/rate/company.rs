@@ -11,12 +11,14 @@
 //!
 //! Beside others the window follows CUBIC's law (`climb`), and a loss counts that was met where the queue was at its longest (`losses`).
 
+mod calm;
 mod climb;
 mod losses;
 mod overflowed;
 mod standing;
 mod steps;
 
+use self::calm::Calm;
 use self::climb::Climb;
 use self::losses::Losses;
 use self::overflowed::Overflowed;
@@ -191,6 +193,7 @@ pub(super) struct Company {
     beside: Option<Beside>,
     left: Option<Left>,
     standing: Standing,
+    calm: Calm,
     rtt: Span,
     packet_bytes: f64,
 }
@@ -210,6 +213,7 @@ impl Company {
             beside: None,
             left: None,
             standing: Standing::default(),
+            calm: Calm::default(),
             rtt: Span::ZERO,
             packet_bytes: 1_500.0,
         }
@@ -228,6 +232,23 @@ impl Company {
     /// A drain did not do to the queue what it should have.
     pub(super) fn suspects(&self) -> bool {
         self.suspicion.is_some()
+    }
+
+    /// Whether anything is seen beside this flow.
+    pub(super) fn see_calm(&mut self, now: Time, something_happens: bool) {
+        let may_be_alone =
+            !self.is_here() && !self.suspects() && !self.is_testing(now) && self.share.is_whole();
+        self.calm.see(now, something_happens || !may_be_alone);
+    }
+
+    /// Others were there when this flow came.
+    pub(super) fn came_late(&mut self) {
+        self.calm.came_late();
+    }
+
+    /// This flow has had the link for itself for a while, and nothing has happened.
+    pub(super) fn is_calm(&self, now: Time, rtt: Span) -> bool {
+        self.calm.is_here(now, rtt)
     }
 
     /// The round trip with the queue that is shared.

@@ -112,6 +112,10 @@ const BASE_WINDOW: Span = Span::from_secs(12);
 /// The delay base is doubted after so long, if the rate has fallen to this share meanwhile.
 const DOUBT_AFTER: Span = Span::from_millis(800);
 const DOUBT_SHARE: f64 = 0.25;
+/// In a queue that is so many times longer than its target something happens; and who has less than that share of the link that was ever seen
+/// is not alone, or the link has changed.
+const CALM_QUEUE: f64 = 1.5;
+const CALM_SHARE: f64 = 0.9;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
@@ -363,10 +367,41 @@ impl Fair {
         } else {
             self.cruise(feedback, &sample);
             self.leave_room(feedback, &sample);
+            self.see_calm(feedback, &sample);
         }
         let limit = feedback.limit().unwrap_or(Rate::MAX);
         self.host.limits = limit < self.rate;
         self.rate = self.rate.min(limit);
+    }
+
+    fn see_calm(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let now = feedback.now;
+        let most = self.link_seen.mul_f64(CALM_SHARE);
+        // What overflowed a short queue may be others who come and go.
+        let is_capped =
+            !self.bound.is_opening && self.bound.target_cap < TARGET_MAX.mul_f64(UNCAPPED);
+        let something_happens = self.starts()
+            || is_capped
+            || sample.delivery_rate < most
+            || self.delays.queue > self.target().mul_f64(CALM_QUEUE)
+            || self.drains.is_young(now)
+            || self.drains.is_dip()
+            || now < self.losses.congested_until
+            || now < self.echo.until
+            || self.probing.share > PROBE_FIRST
+            || self.is_short()
+            || self.marks.is_fine()
+            || feedback.host_drops
+            || self.host.limits;
+        self.company.see_calm(now, something_happens);
+    }
+
+    /// Nothing happens that more reports would tell more of; what a drain does to the queue is told by many.
+    pub(super) fn is_calm(&self, now: Time) -> bool {
+        matches!(self.stage, Stage::Cruise)
+            && !self.drains.is_echo(now)
+            && self.burst().is_none()
+            && self.company.is_calm(now, self.delays.base_rtt)
     }
 
     fn start_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
@@ -401,7 +436,9 @@ impl Fair {
                 self.probing.shown = shown.map(|link| (link, careful_until));
                 self.company.on_arrived(feedback.now, link);
                 self.stage = Stage::Cruise;
-                if !late {
+                if late {
+                    self.company.came_late();
+                } else {
                     self.open_target();
                     self.echo.ramp_until = feedback.now + self.cruise_window();
                 }

@@ -290,6 +290,14 @@ impl RateControl {
         }
     }
 
+    /// Nothing happens that more reports would tell more of.
+    pub(crate) fn is_calm(&self, now: Time) -> bool {
+        match &self.in_force {
+            InForce::Fair | InForce::Tripped { .. } => self.fair.is_calm(now),
+            InForce::Fixed { .. } | InForce::Background(_) => false,
+        }
+    }
+
     /// Whether the receiver is to be asked for a report, and to tell when the packets of the next bursts arrive.
     pub(crate) fn take_ask(&mut self) -> bool {
         self.fair.take_ask() && self.burst().is_some()

@@ -48,6 +48,34 @@ fn feedback_of_a_long_fat_path_is_a_few_kilobytes_per_gigabyte() {
     assert!(reports <= 30 * 10 + 50, "{reports} reports");
 }
 
+/// A flow that has the path for itself is told of as often as it takes to see somebody come.
+#[test]
+fn reports_are_few_while_nothing_happens() {
+    for (rate, rtt, most) in [
+        (Rate::from_gbit_per_sec(1), ms(20), 60.0),
+        (Rate::from_gbit_per_sec(1), ms(50), 40.0),
+        (Rate::from_gbit_per_sec(1), ms(100), 50.0),
+        (Rate::from_gbit_per_sec(10), ms(50), 8.0),
+    ] {
+        let path = lossy(
+            rate,
+            rtt,
+            if rate > Rate::from_gbit_per_sec(1) {
+                9_000
+            } else {
+                1_500
+            },
+            0.001,
+        );
+        let (bytes_per_gib, reports, received) = feedback(&path, secs(4), secs(11));
+        let kib = bytes_per_gib / 1_024.0;
+        println!("{rate} {rtt}: {kib:.1} KiB per GiB, {reports} reports, {received}");
+        let share = received as f64 / rate.bytes_in(secs(11)) as f64;
+        assert!(share > 0.92, "{rate} {rtt}: {share:.3} of the link");
+        assert!(kib <= most, "{rate} {rtt}: {kib:.1} KiB per GiB");
+    }
+}
+
 /// Reports stay rare on short and on slow paths, too.
 #[test]
 fn reports_per_time_are_bounded() {

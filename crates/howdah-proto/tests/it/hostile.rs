@@ -82,6 +82,7 @@ fn one_report_and_one_confirmation_stand_in_a_packet() {
     let ack = || Frame::ReportAck {
         newest: 1,
         earlier: 0,
+        sparse: false,
     };
     let told = || Frame::Report(Box::new(report(1 << 20, 1)));
     for frames in [vec![ack(), ack()], vec![told(), told()]] {

@@ -248,6 +248,7 @@ fn extreme_values_are_survived() {
                 Frame::ReportAck {
                     newest: edge,
                     earlier: edge,
+                    sparse: edge & 1 == 1,
                 },
                 Frame::Credit {
                     object: id,

@@ -63,7 +63,7 @@ impl Client<'_> {
             };
             facts.datagram_bytes = stats.datagram_size;
             facts.header_bytes = headers as u16;
-            (seen(is_sender, &stats), held, bytes)
+            (seen(now, is_sender, &stats), held, bytes)
         });
         self.next_look = (!over).then_some(now + wait);
     }
@@ -125,7 +125,7 @@ impl Client<'_> {
 }
 
 /// What a connection has counted, and what it thinks of the path.
-fn seen(is_sender: bool, stats: &Stats) -> crate::flight::Look {
+fn seen(now: Time, is_sender: bool, stats: &Stats) -> crate::flight::Look {
     let totals = if is_sender {
         Totals {
             delivered_bytes: stats.bytes_acked,
@@ -151,6 +151,11 @@ fn seen(is_sender: bool, stats: &Stats) -> crate::flight::Look {
     let known = is_sender && !stats.in_startup && stats.capacity > Rate::ZERO;
     crate::flight::Look {
         totals,
+        unheard: if is_sender {
+            now.since(stats.reported_at)
+        } else {
+            Span::ZERO
+        },
         pacing: if is_sender {
             stats.pacing_rate
         } else {
@@ -178,6 +183,6 @@ mod tests {
             peer_sink_drops: 1,
             ..Stats::default()
         };
-        assert_eq!(seen(true, &stats).totals.host_drops, u64::MAX);
+        assert_eq!(seen(Time::ZERO, true, &stats).totals.host_drops, u64::MAX);
     }
 }

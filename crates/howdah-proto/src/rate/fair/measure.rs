@@ -27,7 +27,13 @@ impl Fair {
         self.delays.base_owd.push(feedback.now, owd);
         self.delays.recent_owd.push(feedback.now, owd);
         let base = self.delays.base_owd.min().unwrap_or(owd);
-        let recent = self.delays.recent_owd.min().unwrap_or(owd);
+        let mut recent = self.delays.recent_owd.min().unwrap_or(owd);
+        if let Some(&(_, before)) = self.delays.peaks.back()
+            && self.is_calm(feedback.now)
+        {
+            // Reports are far apart, and a host that stands still for a moment delays one of them.
+            recent = recent.min(base + before.as_nanos());
+        }
         if self.delays.base_rtt < SPARSE {
             self.delays.noise = Noise::default();
         } else if !self.starts() {

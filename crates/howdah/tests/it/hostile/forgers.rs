@@ -106,6 +106,7 @@ pub(crate) const FORGERIES: [Forgery; 13] = [
             let confirmation = Frame::ReportAck {
                 newest: 1,
                 earlier: u64::MAX,
+                sparse: true,
             };
             sealer.packet(&[confirmation])
         },
