@@ -241,5 +241,5 @@ fn t18_an_interrupted_copy_to_a_long_name_goes_on() {
     let disk = site.root("disk");
     assert_eq!(hash_of(&format!("{disk}/{name}")), hash_of(&from));
     server.stop();
-    await_no_parts(&disk, Duration::from_secs(60));
+    await_no_parts(&disk, Duration::from_mins(1));
 }

@@ -233,7 +233,7 @@ fn f70_the_client_is_killed_and_leaves_nobody_behind() {
     };
     copy.signal(Signal::KILL);
     await_end(pid, Duration::from_secs(10));
-    await_no_parts(&site.root(""), Duration::from_secs(60));
+    await_no_parts(&site.root(""), Duration::from_mins(1));
     assert!(!fs::exists(site.root("held")).unwrap());
     // Those that it had look names up hear of its end a moment later.
     await_no_far_processes(&site, "");
@@ -334,7 +334,7 @@ fn an_interrupted_copy_says_so_and_leaves_nothing() {
     copy.ended().assert_failed(12, &["interrupted"]);
     sshd.await_line("isconnect");
     // (Longer than the far end waits where the last word is lost.)
-    await_no_parts(&site.root(""), Duration::from_secs(60));
+    await_no_parts(&site.root(""), Duration::from_mins(1));
     // While ssh asks for something.
     let config = fs::read_to_string(sshd.file("ssh_config")).unwrap();
     let proxy = format!("ProxyCommand sleep 100\n{config}");
@@ -411,7 +411,7 @@ fn a_copy_between_two_others_ends_with_whoever_started_it() {
     for pid in pids {
         await_end(pid, Duration::from_secs(10));
     }
-    await_no_parts(&site.root(""), Duration::from_secs(60));
+    await_no_parts(&site.root(""), Duration::from_mins(1));
     // The shells that started them end a moment later.
     await_no_far_processes(&site, "");
 }
