@@ -63,7 +63,7 @@ pub(crate) struct Parameters {
     pub(crate) idle_timeout_ms: u64,
     /// It reads the ECN field of what comes and knows counts of marks in reports.
     pub(crate) counts_marks: bool,
-    /// It knows REPORT_ACK_SPARSE.
+    /// It knows `REPORT_ACK_SPARSE`.
     pub(crate) thins_reports: bool,
 }
 
